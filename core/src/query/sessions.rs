@@ -1,0 +1,93 @@
+//! Listing sessions.
+
+use serde::Serialize;
+
+use crate::id::{SessionId, WorkspaceId};
+use crate::model::SessionState;
+use crate::query::{Cursor, DEFAULT_LIMIT};
+
+/// Which audiences to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum AudienceFilter {
+    /// What a person can continue.
+    #[default]
+    User,
+    /// Sessions of sub-agents.
+    SubAgent,
+    /// Both.
+    Any,
+}
+
+/// The order of a list of sessions. Each is total: ties are broken by id, bytewise ascending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum SessionOrder {
+    /// The one that changed last comes first. A session touched meanwhile may be missed by a walk, never repeated.
+    #[default]
+    RecentFirst,
+    /// By id, bytewise ascending. A walk misses and repeats nothing that stays.
+    Id,
+}
+
+/// Which sessions to list. Every filter narrows; texts are literal, without wildcards.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionQuery {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// In use (the default) or being built.
+    pub state: SessionState,
+    /// For whom.
+    pub audience: AudienceFilter,
+    /// Made in exactly this working directory.
+    pub cwd: Option<String>,
+    /// With an id that begins with this, bytewise.
+    pub id_prefix: Option<String>,
+    /// With this text in id, directory, channel, title, or the text of an entry. ASCII letters match in either case.
+    pub text: Option<String>,
+    /// With at least one conversation message.
+    pub with_messages: bool,
+    /// Archived or not.
+    pub archived: Option<bool>,
+    /// Pinned or not.
+    pub pinned: Option<bool>,
+    /// Of this project.
+    pub project: Option<String>,
+    /// Coming from this session.
+    pub parent: Option<SessionId>,
+    /// The order.
+    pub order: SessionOrder,
+    /// Sessions to pass over before the first; for numbered pages. Not together with a cursor.
+    pub offset: u64,
+    /// Count all that fit, too.
+    pub total: bool,
+    /// At most this many.
+    #[serde(skip)]
+    pub limit: u32,
+    /// Where to go on.
+    #[serde(skip)]
+    pub cursor: Option<Cursor>,
+}
+
+impl SessionQuery {
+    /// The newest sessions of a workspace that a person can continue.
+    #[must_use]
+    pub fn new(workspace: WorkspaceId) -> Self {
+        Self {
+            workspace,
+            state: SessionState::Active,
+            audience: AudienceFilter::User,
+            cwd: None,
+            id_prefix: None,
+            text: None,
+            with_messages: false,
+            archived: None,
+            pinned: None,
+            project: None,
+            parent: None,
+            order: SessionOrder::RecentFirst,
+            offset: 0,
+            total: false,
+            limit: DEFAULT_LIMIT,
+            cursor: None,
+        }
+    }
+}
