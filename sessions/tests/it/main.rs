@@ -1,0 +1,3 @@
+//! Tests of the sessions crate through its public interface.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic like the tests themselves")]
+mod message;
