@@ -377,6 +377,8 @@ pub enum Op {
         collection: Collection,
         /// The key.
         key: RecordKey,
+        /// Its owner, as the caller knows it. An exclusive record needs the right one.
+        owner: Option<SessionRef>,
         /// What it must be now.
         expect: Expect,
     },

@@ -63,6 +63,16 @@ impl Error {
         self
     }
 
+    /// The same error for one more caller; the error beneath is kept as text.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        let mut copy = Self::new(self.0.kind, self.0.message.clone());
+        copy.0.operation = self.0.operation;
+        copy.0.context.clone_from(&self.0.context);
+        copy.0.source = self.0.source.as_ref().map(|source| source.to_string().into());
+        copy
+    }
+
     /// The decision this asks for.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

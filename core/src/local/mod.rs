@@ -1,5 +1,12 @@
-//! Shared by backends whose transactions are local.
+//! Shared by backends whose transactions are local: the group committer, the line for the right to write between
+//! processes, and the locks that tell living owners from dead ones.
 
+mod committer;
 mod engine;
+pub mod owner;
+mod write_lock;
 
+pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
+pub use owner::OwnerLock;
+pub use write_lock::WriteLock;

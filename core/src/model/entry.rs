@@ -79,6 +79,12 @@ impl VisibilitySet {
         Self(1 << visibility as u8)
     }
 
+    /// The set and one more.
+    #[must_use]
+    pub const fn with(self, visibility: Visibility) -> Self {
+        Self(self.0 | 1 << visibility as u8)
+    }
+
     /// Whether `visibility` is in the set.
     #[must_use]
     pub const fn contains(self, visibility: Visibility) -> bool {

@@ -30,7 +30,8 @@ pub enum Lookup {
     LatestAttempt(SessionRef, IntentId),
     /// A lease with its owner's liveness.
     Lease(LeaseName),
-    /// A record, also of a deleted owner, with what became of the owner.
+    /// A record, also of a deleted owner, with what became of the owner. If the owner is in use, its session row is
+    /// answered too (into `Facts::sessions`), so that a change of owner moves the revision of both.
     Record(Collection, RecordKey),
     /// The state of a stream.
     Stream(SessionRef, StreamName),
@@ -199,3 +200,16 @@ pub struct Stamp {
     /// Fresh random bits, for the births of records.
     pub nonce: u64,
 }
+
+impl Stamp {
+    /// The activity number after `last`: microseconds by the clock, so that lists of different stores fit together,
+    /// but always growing, whatever the clock does.
+    #[must_use]
+    pub fn next_activity(now: Timestamp, last: u64) -> u64 {
+        let clock = u64::try_from(now.as_millis()).unwrap_or(0).saturating_mul(1000).min(MAX_ACTIVITY);
+        clock.max(last.saturating_add(1))
+    }
+}
+
+/// The highest activity number that a restored row may carry.
+pub const MAX_ACTIVITY: u64 = 1 << 62;

@@ -1,0 +1,404 @@
+//! Group commit: many callers, one durable engine commit.
+//!
+//! One thread drains a queue, decides and writes each commit in one engine transaction, makes it durable once, answers
+//! all, and does chores afterwards. There is no timer: the sync is the time in which the next group gathers.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::commit::{Commit, Op, Receipt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::Incarnation;
+use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
+use crate::local::{CommitFailure, Engine, WriteLock};
+use crate::rules::{decide, plan, validate};
+
+/// How a committer works.
+#[derive(Debug)]
+pub struct CommitterOptions {
+    /// The name of the writer thread.
+    pub name: String,
+    /// How long a commit waits for a busy store unless it says so itself.
+    pub busy: Duration,
+    /// What the store accepts.
+    pub limits: Limits,
+    /// Commits that share one durable engine commit; 1 turns grouping off.
+    pub group: usize,
+    /// The lock that processes stand in line for.
+    pub write_lock: Option<WriteLock>,
+}
+
+impl CommitterOptions {
+    /// Full groups, five seconds of patience, no lock between processes.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let (busy, limits) = (Duration::from_secs(5), Limits::default());
+        Self { name: name.into(), busy, limits, group: GROUP_COMMITS, write_lock: None }
+    }
+}
+
+type Chore<E> = Box<dyn FnOnce(&mut E) + Send>;
+
+#[expect(clippy::large_enum_variant, reason = "nearly every job is a commit, and a box for each would cost more")]
+enum Job<E> {
+    Commit(Pending),
+    Chore(Chore<E>),
+    Close(oneshot::Sender<Result<()>>),
+}
+
+struct Pending {
+    commit: Commit,
+    deadline: Instant,
+    reply: oneshot::Sender<Result<Receipt>>,
+}
+
+impl Pending {
+    fn answer(self, answer: Result<Receipt>) {
+        // A caller that went away does not want the answer; what is done stays done.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// The writer of a local store. Dropping it ends the thread after what is queued.
+pub struct GroupCommitter<E: Engine> {
+    queue: mpsc::Sender<Job<E>>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+    limits: Limits,
+    busy: Duration,
+}
+
+impl<E: Engine> fmt::Debug for GroupCommitter<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupCommitter").field("busy", &self.busy).finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> GroupCommitter<E> {
+    /// Starts the writer thread.
+    ///
+    /// # Errors
+    /// `Io` when there can be no thread.
+    pub fn start(engine: E, options: CommitterOptions) -> Result<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE_COMMITS);
+        let CommitterOptions { name, busy, limits, group, write_lock } = options;
+        let writer = Writer { engine, lock: write_lock, group: group.max(1), poisoned: None };
+        let thread =
+            std::thread::Builder::new().name(name).spawn(move || writer.work(jobs)).map_err(|error| {
+                Error::new(ErrorKind::Io, "the writer thread cannot be started").with_source(error)
+            })?;
+        Ok(Self { queue, thread: Arc::new(Mutex::new(Some(thread))), limits, busy })
+    }
+
+    /// Makes one change. Dropped while it waits in the queue, it is withdrawn or lands whole.
+    ///
+    /// # Errors
+    /// The refusal, `Busy` past the deadline, `CommitUnknown`, `Poisoned`, `Closed`.
+    pub async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        validate(&commit, &self.limits)?;
+        let deadline = Instant::now() + commit.wait.unwrap_or(self.busy);
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| unknown("the writer ended before it answered"))?
+    }
+
+    /// Runs a chore on the writer thread, between transactions.
+    ///
+    /// # Errors
+    /// `Closed` when the store is.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        chore: impl FnOnce(&mut E) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let chore: Chore<E> = Box::new(move |engine| {
+            let _ = reply.send(chore(engine));
+        });
+        self.queue.send(Job::Chore(chore)).await.map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())
+    }
+
+    /// Ends the writer after what is queued, flushed.
+    ///
+    /// # Errors
+    /// What the engine's end answered; `Closed` if it had ended before.
+    pub async fn close(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Job::Close(reply)).await.map_err(|_| closed())?;
+        let ended = answer.await.map_err(|_| closed())?;
+        // The thread has answered and only returns now: this wait is short.
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+        ended
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store is closed; open it again")
+}
+
+fn unknown(message: &str) -> Error {
+    Error::new(ErrorKind::CommitUnknown, format!("{message}; repeat the commit with its request id"))
+}
+
+struct Writer<E> {
+    engine: E,
+    lock: Option<WriteLock>,
+    group: usize,
+    poisoned: Option<Error>,
+}
+
+/// How a group went.
+enum Attempt {
+    /// Every member is answered.
+    Answered,
+    /// Provably nothing was applied; the error, and the members to try one by one.
+    Undone(Error, Vec<Pending>),
+}
+
+impl<E: Engine> Writer<E> {
+    fn work(mut self, mut jobs: mpsc::Receiver<Job<E>>) {
+        let mut batch = Vec::with_capacity(self.group);
+        let ended = 'work: loop {
+            if jobs.blocking_recv_many(&mut batch, self.group) == 0 {
+                break None;
+            }
+            let mut commits = Vec::with_capacity(batch.len());
+            for job in batch.drain(..) {
+                match job {
+                    Job::Commit(pending) => commits.push(pending),
+                    Job::Chore(chore) => {
+                        self.commits(std::mem::take(&mut commits), &mut jobs);
+                        chore(&mut self.engine);
+                    }
+                    Job::Close(reply) => {
+                        self.commits(std::mem::take(&mut commits), &mut jobs);
+                        jobs.close();
+                        break 'work Some(reply);
+                    }
+                }
+            }
+            self.commits(commits, &mut jobs);
+            self.idle(&mut jobs);
+        };
+        // Whoever is still in the queue after a close is told so by the dropped queue.
+        batch.clear();
+        while let Ok(job) = jobs.try_recv() {
+            if let Job::Commit(pending) = job {
+                pending.answer(Err(closed()));
+            }
+        }
+        let result = self.engine.close();
+        // The lock and the engine go before the answer, so that whoever waits for it can open the store again.
+        drop(self);
+        if let Some(reply) = ended {
+            let _ = reply.send(result);
+        }
+    }
+
+    /// Chores while nobody waits.
+    fn idle(&mut self, jobs: &mut mpsc::Receiver<Job<E>>) {
+        while jobs.is_empty() && self.poisoned.is_none() {
+            let held = self.lock.as_ref().is_none_or(|lock| lock.try_lock().unwrap_or(false));
+            if !held {
+                return;
+            }
+            let more = self.engine.housekeeping(true);
+            self.unlock();
+            if !more {
+                return;
+            }
+        }
+    }
+
+    fn commits(&mut self, mut members: Vec<Pending>, jobs: &mut mpsc::Receiver<Job<E>>) {
+        members.retain(|member| !member.reply.is_closed());
+        if members.is_empty() {
+            return;
+        }
+        // Neighbours on disk are written together.
+        members.sort_by_key(|member| member.commit.ops.iter().find_map(session_of));
+        if let Attempt::Undone(error, mut members) = self.attempt(members) {
+            if members.len() == 1 {
+                if let Some(member) = members.pop() {
+                    member.answer(Err(error));
+                }
+            } else {
+                // One of them is the culprit: it alone is refused, the others land.
+                for member in members {
+                    if let Attempt::Undone(error, culprit) = self.attempt(vec![member]) {
+                        culprit.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+                    }
+                }
+            }
+        }
+        if self.poisoned.is_none() {
+            self.engine.housekeeping(jobs.is_empty());
+        }
+        self.unlock();
+    }
+
+    /// Tries a group in one transaction. The lock between processes is held afterwards, if it was got.
+    fn attempt(&mut self, members: Vec<Pending>) -> Attempt {
+        if let Some(error) = &self.poisoned {
+            members.into_iter().for_each(|member| member.answer(Err(poisoned(error))));
+            return Attempt::Answered;
+        }
+        let members = self.wait_for_lock(members);
+        let Some(deadline) = members.iter().map(|member| member.deadline).max() else {
+            return Attempt::Answered;
+        };
+        if let Err(error) = self.engine.begin(deadline) {
+            members.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+            return Attempt::Answered;
+        }
+        let mut answers = Vec::with_capacity(members.len());
+        let mut wrote = Vec::with_capacity(members.len());
+        for member in &members {
+            match self.one(&member.commit) {
+                Ok((answer, writes)) => {
+                    answers.push(answer);
+                    wrote.push(writes);
+                }
+                Err(error) => return self.undo(error, members),
+            }
+        }
+        if !wrote.contains(&true) {
+            // Only refusals and repeats: there is nothing to make durable.
+            if let Err(error) = self.engine.rollback() {
+                self.poison(&error);
+            }
+            members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
+            return Attempt::Answered;
+        }
+        match self.engine.commit() {
+            Ok(()) => {
+                members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
+                Attempt::Answered
+            }
+            Err(CommitFailure::NothingApplied(error)) => Attempt::Undone(error, members),
+            Err(CommitFailure::Unknown(error)) => {
+                self.poison(&error);
+                for (member, wrote) in members.into_iter().zip(wrote) {
+                    let answer = if wrote {
+                        unknown("the store cannot say whether the commit landed")
+                            .with_source(error.to_string())
+                    } else {
+                        poisoned(&error)
+                    };
+                    member.answer(Err(answer));
+                }
+                Attempt::Answered
+            }
+        }
+    }
+
+    /// Decides and writes one commit. `Ok` holds the answer and whether anything was written; `Err` is the engine's
+    /// failure, after which the transaction cannot go on.
+    fn one(&mut self, commit: &Commit) -> Result<(Result<Receipt>, bool)> {
+        let stamp = self.engine.stamp()?;
+        let facts = self.engine.facts(&commit.workspace, &plan(commit), &stamp)?;
+        match decide(commit, facts, &stamp) {
+            Err(refusal) => Ok((Err(refusal), false)),
+            Ok(set) if set.writes.is_empty() => Ok((Ok(set.receipt), false)),
+            Ok(set) => {
+                self.engine.apply(&set)?;
+                Ok((Ok(set.receipt), true))
+            }
+        }
+    }
+
+    fn undo(&mut self, error: Error, members: Vec<Pending>) -> Attempt {
+        match self.engine.rollback() {
+            Ok(()) => Attempt::Undone(error, members),
+            Err(failed) => {
+                self.poison(&failed);
+                for member in members {
+                    member.answer(Err(
+                        unknown("the store cannot undo a failed commit").with_source(error.to_string())
+                    ));
+                }
+                Attempt::Answered
+            }
+        }
+    }
+
+    /// Stands in line between processes. Members past their deadline are withdrawn and answered `Busy`.
+    fn wait_for_lock(&mut self, mut members: Vec<Pending>) -> Vec<Pending> {
+        let Some(lock) = &self.lock else { return members };
+        while let Some(earliest) = members.iter().map(|member| member.deadline).min() {
+            match lock.lock_until(earliest) {
+                Ok(true) => break,
+                Ok(false) => {
+                    let now = Instant::now();
+                    let (late, rest): (Vec<_>, Vec<_>) =
+                        members.into_iter().partition(|member| member.deadline <= now);
+                    late.into_iter().for_each(|member| member.answer(Err(busy())));
+                    members = rest;
+                }
+                Err(error) => {
+                    members.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+                    return Vec::new();
+                }
+            }
+        }
+        members
+    }
+
+    fn unlock(&self) {
+        if let Some(lock) = &self.lock {
+            lock.unlock();
+        }
+    }
+
+    fn poison(&mut self, error: &Error) {
+        self.poisoned.get_or_insert_with(|| error.duplicate());
+    }
+}
+
+fn busy() -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        "another process kept the store busy past the deadline; nothing was written, try again",
+    )
+}
+
+fn poisoned(error: &Error) -> Error {
+    Error::new(
+        ErrorKind::Poisoned,
+        "an earlier commit failed in a way that leaves its outcome open; reopen the store",
+    )
+    .with_source(error.to_string())
+}
+
+/// The session that an op is about.
+fn session_of(op: &Op) -> Option<Incarnation> {
+    match op {
+        Op::CreateSession(new) => Some(new.incarnation),
+        Op::WhenKey { session, .. }
+        | Op::PatchSession { session, .. }
+        | Op::DeleteSession { session, .. }
+        | Op::Append { session, .. }
+        | Op::MoveLeaf { session, .. }
+        | Op::CopyEntries { to: session, .. }
+        | Op::SealSession { session, .. }
+        | Op::Restore { session, .. }
+        | Op::StartRun { session, .. }
+        | Op::TransitionRun { session, .. }
+        | Op::ReopenRun { session, .. }
+        | Op::PatchRun { session, .. }
+        | Op::AddUsage { session, .. }
+        | Op::AppendEvents { session, .. }
+        | Op::DropEvents { session, .. } => Some(session.incarnation),
+        Op::PutRecord(_)
+        | Op::DeleteRecord { .. }
+        | Op::RestoreRecord { .. }
+        | Op::AcquireLease(_)
+        | Op::RenewLease { .. }
+        | Op::ReleaseLease { .. } => None,
+    }
+}
