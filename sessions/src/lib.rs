@@ -1,2 +1,3 @@
 //! Placeholder.
 pub mod message;
+pub mod replay;
