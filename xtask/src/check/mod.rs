@@ -5,6 +5,7 @@ mod dependencies;
 mod errors;
 mod files;
 mod licences;
+mod parity;
 mod words;
 
 use crate::project::Project;
@@ -13,12 +14,13 @@ use crate::project::Project;
 type Check = (&'static str, fn(&Project) -> Report);
 
 /// Every check, in the order in which they run.
-pub(crate) const ALL: [Check; 6] = [
+pub(crate) const ALL: [Check; 7] = [
     ("arrows", arrows::check),
     ("files", files::check),
     ("dependencies", dependencies::check),
     ("licences", licences::check),
     ("errors", errors::check),
+    ("parity", parity::check),
     ("words", words::check),
 ];
 
