@@ -1,0 +1,123 @@
+//! Sessions: one by id, or a list.
+
+use std::cmp::Reverse;
+use std::ops::Bound;
+
+use turnkeep_core::id::SessionId;
+use turnkeep_core::limits::Limits;
+use turnkeep_core::model::{Audience, SessionRow, SessionState};
+use turnkeep_core::query::{AudienceFilter, PageBuilder, SessionOrder, SessionQuery, page_limit};
+use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result, SessionKey};
+
+use crate::read::session_bytes;
+use crate::tables::{Life, Tables, Workspace};
+
+/// A place in either order: the activity number, 0 in the order by id, and the id.
+type Place = (u64, SessionId);
+
+impl Tables {
+    pub(crate) fn session_row(&self, key: &SessionKey) -> Option<SessionRow> {
+        let life = self.workspaces.get(&key.workspace)?.life(&key.id)?;
+        (life.row.state == SessionState::Active).then(|| life.row.clone())
+    }
+
+    pub(crate) fn sessions(&self, query: &SessionQuery, limits: &Limits) -> Result<Page<SessionRow>> {
+        let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
+        if query.offset > 0 && query.cursor.is_some() {
+            return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));
+        }
+        // A page that began at an offset is continued by its cursor alone.
+        let bound = SessionQuery { offset: 0, ..query.clone() };
+        let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(&bound)).transpose()?;
+        let filter = Filter::new(query);
+        let mut total = None;
+        if let Some(workspace) = self.workspaces.get(&query.workspace) {
+            let mut passed = 0;
+            visit(workspace, query.order, position, |life| {
+                if !filter.admits(life) {
+                    return true;
+                }
+                if passed < query.offset {
+                    passed += 1;
+                    return true;
+                }
+                page.push(session_bytes(&life.row), || life.row.clone())
+            });
+            if query.total {
+                total = Some(workspace.lives.values().filter(|life| filter.admits(life)).count() as u64);
+            }
+        } else if query.total {
+            total = Some(0);
+        }
+        let mut page = page.finish(Order::Ascending, |last| {
+            let activity = if query.order == SessionOrder::Id { 0 } else { last.activity };
+            Cursor::seal(&bound, &(activity, &last.id))
+        })?;
+        page.total = total;
+        Ok(page)
+    }
+}
+
+/// Offers sessions in order, beyond a position, until one is turned down.
+fn visit(
+    workspace: &Workspace,
+    order: SessionOrder,
+    position: Option<Place>,
+    mut offer: impl FnMut(&Life) -> bool,
+) {
+    let mut visit = |id: &SessionId| workspace.life(id).is_none_or(&mut offer);
+    match order {
+        SessionOrder::Id => {
+            let from = position.map_or(Bound::Unbounded, |(_, id)| Bound::Excluded(id));
+            let _ = workspace.ids.range((from, Bound::Unbounded)).all(|(id, _)| visit(id));
+        }
+        SessionOrder::RecentFirst => {
+            let from = position.map(|(activity, id)| (Reverse(activity), id));
+            let from = from.map_or(Bound::Unbounded, Bound::Excluded);
+            let _ = workspace.recent.range((from, Bound::Unbounded)).all(|(_, id)| visit(id));
+        }
+    }
+}
+
+struct Filter<'a> {
+    query: &'a SessionQuery,
+    /// The text in lower case.
+    text: Option<String>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(query: &'a SessionQuery) -> Self {
+        Self { query, text: query.text.as_ref().map(|text| text.to_ascii_lowercase()) }
+    }
+
+    fn admits(&self, life: &Life) -> bool {
+        let (query, row) = (self.query, &life.row);
+        let profile = &row.profile;
+        let audience = match query.audience {
+            AudienceFilter::User => profile.audience == Audience::User,
+            AudienceFilter::SubAgent => profile.audience == Audience::SubAgent,
+            AudienceFilter::Any => true,
+        };
+        audience
+            && row.state == query.state
+            && (query.cwd.is_none() || profile.cwd == query.cwd)
+            && query.id_prefix.as_ref().is_none_or(|prefix| row.id.as_str().starts_with(prefix.as_str()))
+            && (!query.with_messages || row.messages > 0)
+            && query.archived.is_none_or(|archived| profile.archived == archived)
+            && query.pinned.is_none_or(|pinned| profile.pinned == pinned)
+            && (query.project.is_none() || profile.project == query.project)
+            && (query.parent.is_none() || profile.parent == query.parent)
+            && self.text.as_ref().is_none_or(|text| has_text(life, text))
+    }
+}
+
+/// Whether id, directory, channel, title or the text of an entry holds `text`, which is in lower case.
+fn has_text(life: &Life, text: &str) -> bool {
+    let holds = |field: &str| field.to_ascii_lowercase().contains(text);
+    let profile = &life.row.profile;
+    holds(life.row.id.as_str())
+        || profile.cwd.as_deref().is_some_and(holds)
+        || profile.channel.as_ref().is_some_and(|channel| holds(&channel.kind) || holds(&channel.id))
+        || profile.title.as_ref().is_some_and(|title| holds(&title.text))
+        || life.entries.values().any(|entry| entry.text.as_deref().is_some_and(holds))
+}

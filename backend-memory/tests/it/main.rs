@@ -1,0 +1,13 @@
+//! The in-memory backend through its public face.
+
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+
+mod copies;
+mod deletes;
+mod entries;
+mod handles;
+mod ledger;
+mod paths_property;
+mod rows;
+mod sessions;
+mod support;
