@@ -16,9 +16,14 @@ impl FieldDigest {
     /// Adds bytes.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
-        self.0.update((bytes.len() as u64).to_be_bytes());
-        self.0.update(bytes);
+        self.add_bytes(bytes);
         self
+    }
+
+    /// Adds bytes in place.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.add_number(bytes.len() as u64);
+        self.0.update(bytes);
     }
 
     /// Adds text.
@@ -39,8 +44,13 @@ impl FieldDigest {
     /// Adds a number.
     #[must_use]
     pub fn number(mut self, number: u64) -> Self {
-        self.0.update(number.to_be_bytes());
+        self.add_number(number);
         self
+    }
+
+    /// Adds a number in place.
+    pub(crate) fn add_number(&mut self, number: u64) {
+        self.0.update(number.to_be_bytes());
     }
 
     /// The digest.
