@@ -52,6 +52,11 @@ pub enum Guard {
         /// The states.
         states: RunStates,
     },
+    /// No run of the session is active. Else `ActiveRun`.
+    NoActiveRun {
+        /// The session.
+        session: SessionRef,
+    },
     /// An entry has this key. Else `NotFound`.
     KeyPresent {
         /// The session.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::commit::{Commit, Guard, NewEntry, Op, Parent, Put, RequestScope};
-use crate::id::SessionRef;
+use crate::id::{EntryNo, SessionRef};
 use crate::model::{LeaseName, Row};
 use crate::rules::{Lookup, ReadSet, is_exclusive_collection};
 
@@ -20,7 +20,12 @@ pub fn plan(commit: &Commit) -> ReadSet {
     }
     commit.fences.iter().for_each(|fence| plan.lease(&fence.name));
     commit.guards.iter().for_each(|guard| plan.guard(guard));
-    commit.ops.iter().for_each(|op| plan.op(op));
+    for op in &commit.ops {
+        plan.op(op);
+        if let Op::SealSession { session, leaf: Some(leaf), .. } = op {
+            plan.copied_leaf(&commit.ops, session, *leaf);
+        }
+    }
     ReadSet { lookups: plan.lookups }
 }
 
@@ -64,9 +69,10 @@ impl Plan {
 
     fn guard(&mut self, guard: &Guard) {
         match guard {
-            Guard::Leaf { session, .. } | Guard::Head { session, .. } | Guard::Revision { session, .. } => {
-                self.session(session);
-            }
+            Guard::Leaf { session, .. }
+            | Guard::Head { session, .. }
+            | Guard::Revision { session, .. }
+            | Guard::NoActiveRun { session } => self.session(session),
             Guard::SessionAbsent { id } => self.look(Lookup::Session(id.clone())),
             Guard::RunIn { session, run, .. } => {
                 self.session(session);
@@ -145,6 +151,17 @@ impl Plan {
             }
             Op::AcquireLease(grant) => self.lease(&grant.name),
             Op::RenewLease { fence, .. } | Op::ReleaseLease { fence } => self.lease(&fence.name),
+        }
+    }
+
+    /// What is copied in this very commit lies in the child as it lies in its source.
+    fn copied_leaf(&mut self, ops: &[Op], child: &SessionRef, leaf: EntryNo) {
+        for op in ops {
+            if let Op::CopyEntries { from, to, .. } = op
+                && to == child
+            {
+                self.look(Lookup::Place(from.clone(), leaf));
+            }
         }
     }
 

@@ -33,6 +33,10 @@ pub fn validate(commit: &Commit, limits: &Limits) -> Result<()> {
 fn check_request(commit: &Commit, op: &Op) -> Result<()> {
     let request = commit.request.as_ref();
     let owner = request.and_then(|request| request.owning_session());
+    let op = match op {
+        Op::WhenKey { then, .. } => then,
+        op => op,
+    };
     match (op, owner) {
         (Op::DeleteSession { session, .. }, Some(owner)) if session == owner => Err(invalid(
             "the request of a delete must be scoped to the workspace and owned by no deleted session",
@@ -199,7 +203,12 @@ impl Check<'_> {
                 }
                 Ok(())
             }
-            Row::Event { event, .. } => self.payload(&event.payload),
+            Row::Event { event, .. } => {
+                if event.number > i64::MAX as u64 {
+                    return Err(invalid("the number of a restored event is out of range"));
+                }
+                self.payload(&event.payload)
+            }
             Row::Record(record) => {
                 if record.ordinal > i64::MAX as u64 {
                     return Err(invalid("the ordinal of a restored record is out of range"));

@@ -10,7 +10,7 @@ use crate::rules::{Place, Segment, SessionChange, Write};
 use super::state::State;
 
 pub(super) fn append(state: &mut State<'_>, session: &SessionRef, new: &[NewEntry]) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     let mut batch = Batch::new(new.len());
     for (at, entry) in new.iter().enumerate() {
         append_one(state, session, entry, &mut batch).map_err(|error| error.with("entry", at))?;
@@ -182,7 +182,7 @@ fn path_place(state: &State<'_>, session: &SessionRef, number: EntryNo) -> Resul
 }
 
 pub(super) fn move_leaf(state: &mut State<'_>, session: &SessionRef, to: Option<EntryNo>) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     set_leaf(state, session, to)?;
     Ok(Outcome::Done)
 }

@@ -72,6 +72,7 @@ impl State<'_> {
                     .with("run", run)
                     .with("observed", observed.as_str()))
             }
+            Guard::NoActiveRun { session } => super::runs::no_active_run(self, session),
             Guard::KeyPresent { session, key } => {
                 self.active(session)?;
                 if self.entry_with_key(session, key).is_some() {

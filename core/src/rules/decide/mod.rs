@@ -40,6 +40,10 @@ pub fn decide(commit: &Commit, facts: Facts, stamp: &Stamp) -> Result<WriteSet> 
         state.place = at;
         outcomes.push(apply(&mut state, op).map_err(|error| error.with("op", at))?);
     }
+    // A receipt lives with its session, so it cannot outlive it from the start.
+    if let Some(owner) = commit.request.as_ref().and_then(Request::owning_session) {
+        state.any(owner)?;
+    }
     let (mut writes, sessions) = state.finish();
     let receipt = Receipt { outcomes, sessions, replayed: false };
     if let Some(request) = &commit.request {
@@ -95,6 +99,7 @@ fn apply(state: &mut State<'_>, op: &Op) -> Result<Outcome> {
     match op {
         Op::WhenKey { session, key, then } => {
             state.active(session)?;
+            state.settled(session)?;
             if state.entry_with_key(session, key).is_some() {
                 apply(state, then)
             } else {

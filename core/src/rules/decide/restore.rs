@@ -3,7 +3,7 @@
 use crate::commit::Outcome;
 use crate::error::{Error, ErrorKind, ForkReason, Result};
 use crate::id::{EntryNo, SessionRef};
-use crate::model::{Entry, Event, Record, Row, Run, RunState, SessionImage, SessionState, StreamRow};
+use crate::model::{Entry, Event, Record, Row, Run, RunState, SessionImage, SessionState, StreamRow, Usage};
 use crate::rules::{OwnerState, RecordFact, SessionChange, Write, fold_copy, fold_row};
 
 use super::state::State;
@@ -45,7 +45,7 @@ fn restore_image(state: &mut State<'_>, session: &SessionRef, image: &SessionIma
     row.created_at = image.created_at;
     row.updated_at = image.updated_at;
     row.activity = image.activity;
-    row.usage = image.usage.plus(&crate::model::Usage::default());
+    row.usage = image.usage.plus(&Usage::default());
     row.profile = image.profile.clone();
     Ok(())
 }
@@ -56,6 +56,7 @@ fn restore_entry(
     entry: &Entry,
     batch: &mut entries::Batch,
 ) -> Result<()> {
+    state.settled(session)?;
     let row = state.any(session)?;
     if entries::next_number(row)? != entry.number {
         return Err(
@@ -80,6 +81,7 @@ fn restore_entry(
 }
 
 fn restore_run(state: &mut State<'_>, session: &SessionRef, run: &Run) -> Result<()> {
+    state.settled(session)?;
     if state.run(session, &run.id).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, "a run with this id is there").with("run", &run.id));
     }
@@ -90,6 +92,7 @@ fn restore_run(state: &mut State<'_>, session: &SessionRef, run: &Run) -> Result
     row.runs = run.number;
     let mut run = run.clone();
     run.session = session.clone();
+    run.usage = run.usage.plus(&Usage::default());
     // Whoever was at work on it is not at work here.
     if !run.state.is_terminal() {
         run.state = RunState::Interrupted;
@@ -210,7 +213,7 @@ pub(super) fn copy(
     let restore = row.restore.get_or_insert_default();
     restore.digest = fold_copy(&restore.digest, from, after, through);
     restore.rows = restore.rows.saturating_add(u64::from(through.get() - after.map_or(0, EntryNo::get)));
-    state.write(Write::Copy { from: from.clone(), to: to.clone(), after, through });
+    state.copy(from, to, after, through)?;
     Ok(Outcome::Done)
 }
 
@@ -236,6 +239,8 @@ pub(super) fn seal(
     let row = state.touch(session, SessionChange::All)?;
     row.state = SessionState::Active;
     row.restore = None;
+    // It keeps its old place in lists, so no activity tells that the workspace has one more session.
+    state.touch_workspace();
     for record in state.facts.records.values_mut() {
         if record.record.owner.as_ref() == Some(session) {
             record.owner = OwnerState::Active;

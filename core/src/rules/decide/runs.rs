@@ -10,7 +10,7 @@ use crate::rules::{AttemptFact, REOPENABLE, SessionChange, may_follow};
 use super::state::State;
 
 pub(super) fn start(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     if state.run(session, &new.id).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, "a run with this id is there; it was not touched")
             .with("session", &session.id)
@@ -20,9 +20,12 @@ pub(super) fn start(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -
     let attempt = next_attempt(state, session, new)?;
     let now = state.stamp.now;
     let row = state.touch(session, SessionChange::Counters)?;
-    row.runs = row.runs.saturating_add(1);
+    let number = row.runs.checked_add(1).ok_or_else(|| {
+        Error::new(ErrorKind::TooLarge, "the session holds as many runs as it can; fork it to go on")
+            .with("session", &session.id)
+    })?;
+    row.runs = number;
     row.active_run = Some(new.id.clone());
-    let number = row.runs;
     let run = Run {
         session: session.clone(),
         id: new.id.clone(),
@@ -47,7 +50,7 @@ pub(super) fn start(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -
     Ok(Outcome::Run { number, attempt })
 }
 
-fn no_active_run(state: &State<'_>, session: &SessionRef) -> Result<()> {
+pub(super) fn no_active_run(state: &State<'_>, session: &SessionRef) -> Result<()> {
     match &state.active(session)?.active_run {
         None => Ok(()),
         Some(run) => Err(Error::new(ErrorKind::ActiveRun, "the session has an active run; finish it first")
@@ -84,7 +87,7 @@ pub(super) fn transition(
     to: RunState,
     error: Option<&Payload>,
 ) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     let mut row = state.run(session, run)?.clone();
     if !from.contains(row.state) || !may_follow(row.state, to) {
         return Err(refused(&row, to));
@@ -97,7 +100,7 @@ pub(super) fn transition(
 }
 
 pub(super) fn reopen(state: &mut State<'_>, session: &SessionRef, run: &RunId) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     let mut row = state.run(session, run)?.clone();
     if !REOPENABLE.contains(row.state) {
         return Err(refused(&row, RunState::Running));
@@ -133,7 +136,7 @@ pub(super) fn patch(
     run: &RunId,
     patch: &RunPatch,
 ) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     let mut row = state.run(session, run)?.clone();
     let RunPatch { error, progress, context_usage, model } = patch;
     if let Some(error) = error {
@@ -157,7 +160,7 @@ pub(super) fn add_usage(
     run: Option<&RunId>,
     usage: &Usage,
 ) -> Result<Outcome> {
-    state.exclusive(session)?;
+    state.work_on(session)?;
     if let Some(run) = run {
         let mut row = state.run(session, run)?.clone();
         row.usage = row.usage.plus(usage);

@@ -70,6 +70,13 @@ pub(super) fn delete(state: &mut State<'_>, session: &SessionRef, force: bool) -
         )
         .with("session", &session.id));
     }
+    if state.copied_from(session) {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "a session cannot be deleted in the commit that copies from it",
+        )
+        .with("session", &session.id));
+    }
     if !force {
         if building {
             state.builder(session)?;

@@ -22,8 +22,17 @@ pub(super) struct State<'a> {
     leases: Vec<LeaseName>,
     streams: Vec<(SessionRef, StreamName)>,
     deleted: Vec<SessionRef>,
+    copies: Vec<Copied>,
     body: Vec<Write>,
     workspace_touched: bool,
+}
+
+/// A slice that this commit copies. The backend does it, so the rules do not see its rows.
+struct Copied {
+    from: SessionRef,
+    to: SessionRef,
+    after: Option<EntryNo>,
+    through: EntryNo,
 }
 
 impl<'a> State<'a> {
@@ -39,6 +48,7 @@ impl<'a> State<'a> {
             leases: Vec::new(),
             streams: Vec::new(),
             deleted: Vec::new(),
+            copies: Vec::new(),
             body: Vec::new(),
             workspace_touched: false,
         }
@@ -109,6 +119,15 @@ impl<'a> State<'a> {
         self.runs.retain(|(known, _, _)| known != session);
         self.streams.retain(|(known, _)| known != session);
         self.leases.retain(|name| !matches!(name, LeaseName::Session(known) if known == session));
+        for write in &mut self.body {
+            // The record may have replaced one that is stored, which would come back.
+            if let Write::Record { record } = write
+                && record.owner.as_ref() == Some(session)
+            {
+                let (collection, key) = (record.collection.clone(), record.key.clone());
+                *write = Write::DeleteRecord { collection, key };
+            }
+        }
         self.body.retain(|write| !belongs_to(write, session));
         for record in self.facts.records.values_mut() {
             if record.record.owner.as_ref() == Some(session) {
@@ -126,6 +145,50 @@ impl<'a> State<'a> {
     /// A row to be written after the sessions.
     pub(super) fn write(&mut self, write: Write) {
         self.body.push(write);
+    }
+
+    /// Copies a slice. Its source must be as it was before this commit, because what it adds up to was looked up
+    /// then.
+    pub(super) fn copy(
+        &mut self,
+        from: &SessionRef,
+        to: &SessionRef,
+        after: Option<EntryNo>,
+        through: EntryNo,
+    ) -> Result<()> {
+        let written = self.body.iter().any(|write| match write {
+            Write::Entries { session, .. } => session == from,
+            Write::Copy { to, .. } => to == from,
+            _ => false,
+        });
+        if written {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a session cannot be copied in the commit that adds entries to it",
+            )
+            .with("session", &from.id));
+        }
+        let (from, to) = (from.clone(), to.clone());
+        self.copies.push(Copied { from: from.clone(), to: to.clone(), after, through });
+        self.write(Write::Copy { from, to, after, through });
+        Ok(())
+    }
+
+    /// Whether this commit copies from the session.
+    pub(super) fn copied_from(&self, session: &SessionRef) -> bool {
+        self.copies.iter().any(|copied| copied.from == *session)
+    }
+
+    /// Refuses work that needs to know what a copy in this commit brings along: its keys, places and runs.
+    pub(super) fn settled(&self, session: &SessionRef) -> Result<()> {
+        if self.copies.iter().any(|copied| copied.to == *session) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the session is copied in this commit; work on it in the next one",
+            )
+            .with("session", &session.id));
+        }
+        Ok(())
     }
 
     /// Keeps the state of a stream for writing.
@@ -156,7 +219,13 @@ impl<'a> State<'a> {
 
     /// Where an entry lies, those of this commit included.
     pub(super) fn place_of(&self, session: &SessionRef, number: EntryNo) -> Option<Place> {
-        self.facts.places.get(&(session.clone(), number)).copied()
+        let known = self.facts.places.get(&(session.clone(), number));
+        let copied = || {
+            let slices = self.copies.iter().filter(|copied| copied.to == *session);
+            let mut slices = slices.filter(|copied| copied.after < Some(number) && number <= copied.through);
+            slices.find_map(|copied| self.facts.places.get(&(copied.from.clone(), number)))
+        };
+        known.or_else(copied).copied()
     }
 
     /// A run; `NotFound` if the session has none with this id.
@@ -216,6 +285,12 @@ impl<'a> State<'a> {
         row.epoch = row.epoch.saturating_add(1);
         self.put_lease(name, row);
         Ok(())
+    }
+
+    /// Exclusive work that looks at entries and runs.
+    pub(super) fn work_on(&mut self, session: &SessionRef) -> Result<()> {
+        self.exclusive(session)?;
+        self.settled(session)
     }
 
     /// Lets the builder of a restoring session pass: only with its lease fenced or acquired here.
@@ -291,11 +366,11 @@ fn belongs_to(write: &Write, session: &SessionRef) -> bool {
         | Write::Events { session: of, .. }
         | Write::DropEvents { session: of, .. }
         | Write::Copy { to: of, .. } => of == session,
-        Write::Record { record } => record.owner.as_ref() == Some(session),
         Write::Ordinal { owner, .. } => owner.as_ref() == Some(session),
         Write::Session { .. }
         | Write::DeleteSession { .. }
         | Write::Run { .. }
+        | Write::Record { .. }
         | Write::DeleteRecord { .. }
         | Write::Lease { .. }
         | Write::Request(_)
