@@ -148,9 +148,10 @@ impl MemoryStore {
         let mut tables = data.write()?;
         self.check_open()?;
         let stamp = self.stamp(&tables);
-        tables.chores(&commit.workspace, stamp.now, SLICE_ROWS);
         let facts = tables.facts(&commit.workspace, reads, |owner| data.liveness(owner));
         let writes = rules::decide(commit, facts, &stamp)?;
+        // Only now, because a refused commit changes nothing, not even what no read sees.
+        tables.chores(&commit.workspace, stamp.now, SLICE_ROWS);
         Ok(tables.apply(writes, stamp.activity))
     }
 

@@ -1,6 +1,6 @@
 //! Chores.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -11,7 +11,7 @@ use turnkeep_core::store::{PurgeReport, StoreStats, VerifyReport};
 use turnkeep_core::{Maintenance, Result, SessionRef, Timestamp, WorkspaceId};
 
 use crate::MemoryStore;
-use crate::tables::{Tables, Workspace};
+use crate::tables::{Life, Tables, Workspace};
 
 impl Tables {
     /// What a commit does for others before its own work: a slice of a purge, and receipts that nobody can ask for
@@ -35,51 +35,56 @@ impl Tables {
         }
     }
 
-    /// Rows that belong to no session that is there, by table.
-    fn residue(&self) -> Vec<(&'static str, u64)> {
-        let mut below =
-            [("entries", 0), ("keys", 0), ("segments", 0), ("runs", 0), ("streams", 0), ("events", 0)];
+    /// Rows by table: all of them, or those that belong to no session that is there. Counted row by row, not by the
+    /// indexes that a purge follows.
+    fn count(&self, which: Which) -> Vec<(&'static str, u64)> {
+        let mut counts = BTreeMap::new();
+        let mut add = |table, rows: usize| *counts.entry(table).or_default() += rows as u64;
+        add("tombstones", self.tombs.len());
         for life in self.tombs.iter().map(|tomb| &tomb.life) {
-            let events = life.events.values().map(|events| events.len()).sum();
-            let counts = [
-                life.entries.len(),
-                life.keys.len(),
-                life.segments.len(),
-                life.runs.len(),
-                life.streams.len(),
-                events,
-            ];
-            for (table, count) in below.iter_mut().zip(counts) {
-                table.1 += count as u64;
-            }
+            count_below(life, &mut add);
         }
-        let mut owned = [("records", 0), ("ordinals", 0), ("leases", 0), ("requests", 0)];
         for workspace in self.workspaces.values() {
-            for (table, count) in owned.iter_mut().zip(workspace.residue()) {
-                table.1 += count as u64;
+            if which == Which::All {
+                add("sessions", workspace.lives.len());
+                workspace.lives.values().for_each(|life| count_below(life, &mut add));
             }
+            workspace.count_ledger(which, &mut add);
         }
-        let tombs = ("tombstones", self.tombs.len() as u64);
-        below.into_iter().chain(owned).chain([tombs]).filter(|(_, count)| *count > 0).collect()
+        counts.into_iter().collect()
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Residue,
+}
+
+fn count_below(life: &Life, add: &mut impl FnMut(&'static str, usize)) {
+    add("entries", life.entries.len());
+    add("keys", life.keys.len());
+    add("segments", life.segments.len());
+    add("runs", life.runs.len());
+    add("streams", life.streams.len());
+    add("events", life.events.values().map(BTreeMap::len).sum());
+}
+
 impl Workspace {
-    /// Records, ordinals, leases and receipts of sessions that are gone. Counted row by row, not by the index that the
-    /// purge follows.
-    fn residue(&self) -> [usize; 4] {
-        let gone = |owner: Option<&SessionRef>| owner.is_some_and(|owner| !self.lives.contains_key(owner));
-        let ledger = &self.ledger;
-        let records = ledger.records.values().filter(|record| gone(record.owner.as_ref())).count();
-        let ordinals = ledger.owned.iter().filter(|(owner, _)| gone(owner.as_ref()));
-        let ordinals = ordinals.map(|(_, owned)| owned.ordinals.len()).sum();
-        let lease_owner = |name: &LeaseName| match name {
-            LeaseName::Session(session) => gone(Some(session)),
-            LeaseName::Named(_) => false,
+    fn count_ledger(&self, which: Which, add: &mut impl FnMut(&'static str, usize)) {
+        let counts = |owner: Option<&SessionRef>| {
+            which == Which::All || owner.is_some_and(|owner| !self.lives.contains_key(owner))
         };
-        let leases = ledger.leases.keys().filter(|name| lease_owner(name)).count();
-        let requests = ledger.requests.values().filter(|row| gone(row.owner.as_ref())).count();
-        [records, ordinals, leases, requests]
+        let ledger = &self.ledger;
+        add("records", ledger.records.values().filter(|record| counts(record.owner.as_ref())).count());
+        let owners = ledger.owned.iter().filter(|(owner, _)| counts(owner.as_ref()));
+        add("ordinals", owners.map(|(_, owned)| owned.ordinals.len()).sum());
+        let protected = |name: &LeaseName| match name {
+            LeaseName::Session(session) => counts(Some(session)),
+            LeaseName::Named(_) => counts(None),
+        };
+        add("leases", ledger.leases.keys().filter(|name| protected(name)).count());
+        add("requests", ledger.requests.values().filter(|row| counts(row.owner.as_ref())).count());
     }
 }
 
@@ -90,7 +95,19 @@ impl MemoryStore {
     /// `Closed` or `Poisoned`.
     #[doc(hidden)]
     pub fn residue(&self) -> Result<Vec<(&'static str, u64)>> {
-        self.read("residue", |tables| Ok(tables.residue()))
+        let some = |tables: &Tables| {
+            tables.count(Which::Residue).into_iter().filter(|(_, rows)| *rows > 0).collect()
+        };
+        self.read("residue", |tables| Ok(some(tables)))
+    }
+
+    /// Rows of every table, those of deleted sessions that are not purged yet included.
+    ///
+    /// # Errors
+    /// `Closed` or `Poisoned`.
+    #[doc(hidden)]
+    pub fn table_rows(&self) -> Result<Vec<(&'static str, u64)>> {
+        self.read("table_rows", |tables| Ok(tables.count(Which::All)))
     }
 
     fn purge_some(&self) -> Result<Option<PurgeReport>> {
@@ -106,7 +123,7 @@ impl Maintenance for MemoryStore {
     async fn workspaces(&self) -> Result<Vec<WorkspaceId>> {
         self.read("workspaces", |tables| {
             let some = tables.workspaces.iter().filter(|(_, workspace)| workspace.has_anything());
-            Ok(some.map(|(id, _)| id.clone()).collect::<BTreeSet<_>>().into_iter().collect())
+            Ok(some.map(|(id, _)| id.clone()).collect())
         })
     }
 

@@ -59,7 +59,7 @@ fn bounds(life: &Life, query: &EntryQuery, position: Option<EntryNo>) -> Option<
         above = above.max(position);
     }
     let mut low = above.map_or(Some(EntryNo::FIRST), EntryNo::next)?;
-    let mut high = below.map_or(Some(EntryNo::MAX), |below| EntryNo::new(below.get() - 1))?;
+    let mut high = below.map_or(Some(EntryNo::MAX), |below| EntryNo::new(below.get().saturating_sub(1)))?;
     if let Some(key) = &query.key {
         let number = *life.keys.get(key)?;
         low = low.max(number);

@@ -194,3 +194,20 @@ fn receipts_of_generated_requests_are_removed_when_they_have_expired() {
     assert_eq!(kind(bench.commit(commit)), ErrorKind::RequestExpired);
     bench.assert_sound();
 }
+
+#[test]
+fn a_refused_commit_touches_no_row_of_any_table() {
+    let bench = Bench::new();
+    let (s, t) = (bench.create("s"), bench.create("t"));
+    full(&bench, &s, 3);
+    full(&bench, &t, 3);
+    delete(&bench, &t);
+    let before = bench.store.table_rows().unwrap();
+    let commit = Commit::new(ws())
+        .request(Request::in_workspace(RequestId::host("other").unwrap()))
+        .op(Op::PutRecord(put("c", "k2", None)))
+        .op(creation(&life("new", 1), SessionState::Active, Default::default()))
+        .op(creation(&life("s", 2), SessionState::Active, Default::default()));
+    assert_eq!(kind(bench.commit(commit)), ErrorKind::AlreadyExists);
+    assert_eq!(bench.store.table_rows().unwrap(), before);
+}
