@@ -4,17 +4,19 @@
 //! all, and does chores afterwards. There is no timer: the sync is the time in which the next group gathers.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::commit::{Commit, Op, Receipt};
+use crate::commit::{Commit, Fence, LeaseGrant, Op, Put, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::Incarnation;
 use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
 use crate::local::{CommitFailure, Engine, WriteLock};
+use crate::model::LeaseName;
 use crate::rules::{decide, plan, validate};
 
 /// How a committer works.
@@ -43,11 +45,23 @@ impl CommitterOptions {
 
 type Chore<E> = Box<dyn FnOnce(&mut E) + Send>;
 
-#[expect(clippy::large_enum_variant, reason = "nearly every job is a commit, and a box for each would cost more")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every job is a commit, and a box for each would cost more"
+)]
 enum Job<E> {
     Commit(Pending),
     Chore(Chore<E>),
     Close(oneshot::Sender<Result<()>>),
+}
+
+impl<E> Job<E> {
+    /// Answers a job that comes after a close. Whoever waits for a chore or a close learns it from the dropped answer.
+    fn refuse(self) {
+        if let Self::Commit(pending) = self {
+            pending.answer(Err(closed()));
+        }
+    }
 }
 
 struct Pending {
@@ -99,10 +113,10 @@ impl<E: Engine> GroupCommitter<E> {
     /// The refusal, `Busy` past the deadline, `CommitUnknown`, `Poisoned`, `Closed`.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt> {
         validate(&commit, &self.limits)?;
-        let deadline = Instant::now() + commit.wait.unwrap_or(self.busy);
+        let deadline = deadline(commit.wait.unwrap_or(self.busy));
         let (reply, answer) = oneshot::channel();
         self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| unknown("the writer ended before it answered"))?
+        answer.await.map_err(|_| unknown("the writer failed before it could answer"))?
     }
 
     /// Runs a chore on the writer thread, between transactions.
@@ -137,6 +151,11 @@ impl<E: Engine> GroupCommitter<E> {
     }
 }
 
+/// An instant cannot be arbitrarily far away; a day is patience enough for anybody.
+fn deadline(wait: Duration) -> Instant {
+    Instant::now() + wait.min(Duration::from_secs(24 * 60 * 60))
+}
+
 fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the store is closed; open it again")
 }
@@ -168,31 +187,36 @@ impl<E: Engine> Writer<E> {
                 break None;
             }
             let mut commits = Vec::with_capacity(batch.len());
-            for job in batch.drain(..) {
+            let mut taken = batch.drain(..);
+            while let Some(job) = taken.next() {
                 match job {
                     Job::Commit(pending) => commits.push(pending),
                     Job::Chore(chore) => {
-                        self.commits(std::mem::take(&mut commits), &mut jobs);
-                        chore(&mut self.engine);
+                        self.contained(|writer| {
+                            writer.commits(std::mem::take(&mut commits), &mut jobs);
+                            chore(&mut writer.engine);
+                        });
                     }
                     Job::Close(reply) => {
-                        self.commits(std::mem::take(&mut commits), &mut jobs);
+                        self.contained(|writer| writer.commits(std::mem::take(&mut commits), &mut jobs));
                         jobs.close();
+                        taken.for_each(Job::refuse);
                         break 'work Some(reply);
                     }
                 }
             }
-            self.commits(commits, &mut jobs);
-            self.idle(&mut jobs);
+            drop(taken);
+            self.contained(|writer| {
+                writer.commits(commits, &mut jobs);
+                writer.idle(&mut jobs);
+            });
         };
-        // Whoever is still in the queue after a close is told so by the dropped queue.
-        batch.clear();
-        while let Ok(job) = jobs.try_recv() {
-            if let Job::Commit(pending) = job {
-                pending.answer(Err(closed()));
-            }
+        // Receiving to the end waits for those that are just being sent.
+        while let Some(job) = jobs.blocking_recv() {
+            job.refuse();
         }
-        let result = self.engine.close();
+        let mut result = Err(unknown("the engine panicked while it closed"));
+        self.contained(|writer| result = writer.engine.close());
         // The lock and the engine go before the answer, so that whoever waits for it can open the store again.
         drop(self);
         if let Some(reply) = ended {
@@ -200,9 +224,21 @@ impl<E: Engine> Writer<E> {
         }
     }
 
+    /// Works so that a panic of the engine neither ends the thread nor leaves anybody waiting: its callers learn that
+    /// their commits are unknown, as their answers are dropped, and all later ones that the store is poisoned.
+    fn contained(&mut self, work: impl FnOnce(&mut Self)) {
+        // The engine may be left half way, but once poisoned nothing is written through it any more.
+        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+            self.poison(&Error::new(ErrorKind::Io, "the engine panicked; see the output of the process"));
+            // Nobody else should wait for a transaction that was left open.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.engine.rollback()));
+            self.unlock();
+        }
+    }
+
     /// Chores while nobody waits.
     fn idle(&mut self, jobs: &mut mpsc::Receiver<Job<E>>) {
-        while jobs.is_empty() && self.poisoned.is_none() {
+        while jobs.is_empty() && !jobs.is_closed() && self.poisoned.is_none() {
             let held = self.lock.as_ref().is_none_or(|lock| lock.try_lock().unwrap_or(false));
             if !held {
                 return;
@@ -394,11 +430,15 @@ fn session_of(op: &Op) -> Option<Incarnation> {
         | Op::AddUsage { session, .. }
         | Op::AppendEvents { session, .. }
         | Op::DropEvents { session, .. } => Some(session.incarnation),
-        Op::PutRecord(_)
-        | Op::DeleteRecord { .. }
-        | Op::RestoreRecord { .. }
-        | Op::AcquireLease(_)
-        | Op::RenewLease { .. }
-        | Op::ReleaseLease { .. } => None,
+        Op::PutRecord(Put { owner, .. }) | Op::DeleteRecord { owner, .. } => {
+            owner.as_ref().map(|owner| owner.incarnation)
+        }
+        Op::AcquireLease(LeaseGrant { name, .. })
+        | Op::RenewLease { fence: Fence { name, .. }, .. }
+        | Op::ReleaseLease { fence: Fence { name, .. } } => match name {
+            LeaseName::Session(session) => Some(session.incarnation),
+            LeaseName::Named(_) => None,
+        },
+        Op::RestoreRecord { .. } => None,
     }
 }
