@@ -1,0 +1,223 @@
+//! Closing a run: its last entries, its verdict, the end of its turn, the event and the lease, in one commit.
+
+use serde::Serialize;
+use turnkeep_core::commit::{Commit, NewEvent, OnKey, Op};
+use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::id::{EntryKey, EventKind, RunId, SessionRef, StreamName, TurnId};
+use turnkeep_core::model::{RunState, RunStates, Usage, Visibility, stream};
+use turnkeep_core::query::EventQuery;
+use turnkeep_core::{Fence, Payload, Receipt, Timestamp};
+
+use super::{RunError, partial};
+use crate::base::{Base, Repeat};
+use crate::draft::{Draft, TurnEnd, TurnStatus};
+use crate::message::Message;
+use crate::session::append_ops;
+
+/// How a run ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) to: RunState,
+    pub(crate) error: Option<RunError>,
+    pub(crate) stop_reason: Option<String>,
+}
+
+impl Verdict {
+    pub(crate) fn completed(stop_reason: Option<String>) -> Self {
+        Self { to: RunState::Completed, error: None, stop_reason }
+    }
+
+    pub(crate) fn failed(error: RunError) -> Self {
+        Self { to: RunState::Failed, stop_reason: Some(error.code.clone()), error: Some(error) }
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self { to: RunState::Cancelled, error: None, stop_reason: Some("cancelled".into()) }
+    }
+
+    /// The run's handle was dropped before it was finished.
+    pub(crate) fn dropped() -> Self {
+        Self::interrupted(RunError::host("dropped").message("the run was given up before it was finished"))
+    }
+
+    /// The process that executed it is gone.
+    pub(crate) fn left_behind() -> Self {
+        Self::interrupted(
+            RunError::new("recovery", "owner_gone").message("the process that executed the run is gone"),
+        )
+    }
+
+    fn interrupted(error: RunError) -> Self {
+        Self {
+            to: RunState::Interrupted,
+            error: Some(error.retryable()),
+            stop_reason: Some("interrupted".into()),
+        }
+    }
+
+    fn status(&self) -> TurnStatus {
+        match self.to {
+            RunState::Completed => TurnStatus::Completed,
+            RunState::Failed => TurnStatus::Failed,
+            RunState::Cancelled => TurnStatus::Cancelled,
+            _ => TurnStatus::Incomplete,
+        }
+    }
+
+    fn event(&self) -> &'static str {
+        match self.to {
+            RunState::Completed => "run_completed",
+            RunState::Failed => "run_failed",
+            RunState::Cancelled => "run_cancelled",
+            _ => "run_interrupted",
+        }
+    }
+}
+
+/// A run to be closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing {
+    pub(crate) session: SessionRef,
+    pub(crate) run: RunId,
+    pub(crate) turn: Option<TurnId>,
+    pub(crate) verdict: Verdict,
+    pub(crate) drafts: Vec<Draft>,
+    pub(crate) usage: Option<Usage>,
+    /// Text that was streamed and not finished; kept for display only.
+    pub(crate) partial: Option<String>,
+    /// Whether a stream of such text is there and takes no more from now on.
+    pub(crate) streamed: bool,
+    /// The lease that protected the run, given back in the same commit.
+    pub(crate) fences: Vec<Fence>,
+}
+
+#[derive(Serialize)]
+struct Ended<'a> {
+    state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<&'a TurnId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Closing {
+    /// The ops; entries of the caller come first.
+    pub(crate) fn ops(&self, now: Timestamp) -> Result<Vec<Op>> {
+        let Self { session, run, verdict, .. } = self;
+        let turn = self.turn.as_ref();
+        let mut ops = Vec::with_capacity(8);
+        if !self.drafts.is_empty() {
+            ops.extend(append_ops(session, &self.drafts, now, Some(run), turn)?);
+        }
+        if let Some(text) = &self.partial {
+            let shown = Draft::from(Message::assistant(text.clone())).visibility(Visibility::Partial);
+            ops.extend(append_ops(session, &[shown.beside()], now, Some(run), turn)?);
+        }
+        if let Some(turn) = turn {
+            ops.push(self.end_of_turn(turn, now)?);
+        }
+        ops.push(Op::TransitionRun {
+            session: session.clone(),
+            run: run.clone(),
+            from: RunStates::ACTIVE,
+            to: verdict.to,
+            error: verdict.error.as_ref().map(RunError::payload).transpose()?,
+        });
+        if let Some(usage) = self.usage {
+            ops.push(Op::AddUsage { session: session.clone(), run: Some(run.clone()), usage });
+        }
+        let ended = Ended {
+            state: verdict.to.as_str(),
+            turn,
+            stop_reason: verdict.stop_reason.as_deref(),
+            error: verdict.error.as_ref().map(|error| format!("{}.{}", error.area, error.code)),
+        };
+        ops.push(run_event(session, run, verdict.event(), now, &ended)?);
+        if self.streamed
+            && let Some(turn) = turn
+        {
+            ops.push(Op::DropEvents {
+                session: session.clone(),
+                stream: partial::stream_of(turn)?,
+                through: None,
+                close: true,
+            });
+        }
+        ops.extend(self.fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
+        Ok(ops)
+    }
+
+    /// Ends the turn if it was begun, and unless somebody ended it before.
+    fn end_of_turn(&self, turn: &TurnId, now: Timestamp) -> Result<Op> {
+        let end = TurnEnd { status: self.verdict.status(), stop_reason: self.verdict.stop_reason.clone() };
+        let mut entry = Draft::from(end).into_entry(now, Some(&self.run), Some(turn))?;
+        entry.key = Some(end_key(turn)?);
+        entry.on_key = OnKey::Skip;
+        Ok(Op::WhenKey {
+            session: self.session.clone(),
+            key: start_key(turn)?,
+            then: Box::new(Op::Append { session: self.session.clone(), entries: vec![entry] }),
+        })
+    }
+
+    /// Closes with the lease alone, for a run whose handle is gone. Nobody else could write since, so that the leaf
+    /// needs no guard.
+    ///
+    /// Answers also whether an unfinished text was kept.
+    pub(crate) async fn commit(mut self, base: &Base) -> Result<(Receipt, bool)> {
+        if let Some(turn) = &self.turn
+            && let Some(streamed) = partial::read(base, &self.session, turn).await?
+        {
+            self.streamed = true;
+            self.partial = Some(streamed).filter(|text| !text.is_empty());
+        }
+        let mut commit = Commit::new(base.workspace().clone())
+            .request(base.request_in_session(Repeat::default(), &self.session)?);
+        commit.fences = self.fences.clone();
+        commit.ops = self.ops(base.now())?;
+        Ok((base.commit(commit).await?.receipt, self.partial.is_some()))
+    }
+}
+
+/// The key of the entry that begins a turn.
+pub(crate) fn start_key(turn: &TurnId) -> Result<EntryKey> {
+    EntryKey::new(format!("turn/{turn}/start"))
+}
+
+/// The key of the entry that ends a turn.
+pub(crate) fn end_key(turn: &TurnId) -> Result<EntryKey> {
+    EntryKey::new(format!("turn/{turn}/end"))
+}
+
+/// An event in the life of a run.
+pub(crate) fn run_event(
+    session: &SessionRef,
+    run: &RunId,
+    kind: &str,
+    now: Timestamp,
+    payload: &impl Serialize,
+) -> Result<Op> {
+    Ok(Op::AppendEvents {
+        session: session.clone(),
+        stream: StreamName::new(stream::RUNS)?,
+        expect_next: None,
+        events: vec![NewEvent {
+            kind: EventKind::new(kind)?,
+            run: Some(run.clone()),
+            at: now,
+            payload: Payload::from_value(payload)?,
+        }],
+    })
+}
+
+/// A refusal that says the run was closed by somebody else already.
+pub(crate) fn closed_by_others(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::RunState | ErrorKind::LeaseLost | ErrorKind::NotFound)
+}
+
+/// The events of a stream, from its beginning.
+pub(crate) fn stream_query(base: &Base, session: &SessionRef, stream: StreamName) -> EventQuery {
+    EventQuery::new(base.workspace().clone(), session.clone(), stream)
+}

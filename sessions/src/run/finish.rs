@@ -1,0 +1,158 @@
+//! The ends of a run.
+
+use turnkeep_core::commit::RequestId;
+use turnkeep_core::error::Result;
+use turnkeep_core::model::Usage;
+
+use super::care::{dropped, run_close};
+use super::close::{Closing, Verdict};
+use super::{Run, RunError, Stage, partial};
+use crate::awaitable::awaitable;
+use crate::base::Repeat;
+use crate::draft::Draft;
+use crate::session::Plan;
+
+/// The completion of a run; await it.
+#[derive(Debug)]
+#[must_use = "nothing is completed until this is awaited"]
+pub struct Complete<'r> {
+    run: &'r Run,
+    drafts: Vec<Draft>,
+    usage: Option<Usage>,
+    stop_reason: Option<String>,
+    request: Result<Option<RequestId>>,
+}
+
+impl Run {
+    /// Completes the run: its last entries, the completed state, the end of the turn, the event and the release of
+    /// the lease are one commit. Await it.
+    ///
+    /// A refusal leaves the run as it was; it can be completed or failed again.
+    ///
+    /// # Errors
+    /// On await: `LeaseLost` when somebody took over; `RunState` when it is over already; `StaleLeaf` when the leaf was
+    /// moved; `Invalid` or `TooLarge` before anything is written.
+    pub fn complete<D: Into<Draft>>(&self, drafts: impl IntoIterator<Item = D>) -> Complete<'_> {
+        Complete {
+            run: self,
+            drafts: drafts.into_iter().map(Into::into).collect(),
+            usage: None,
+            stop_reason: None,
+            request: Ok(None),
+        }
+    }
+
+    /// Ends the run with an error. Its input is kept and not replayed; nothing is made up. Text that was streamed is
+    /// kept for display only.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when it is over already.
+    pub async fn fail(&self, error: RunError) -> Result<()> {
+        self.close(Verdict::failed(error), Vec::new(), None, Repeat::default()).await
+    }
+
+    /// Ends the run as cancelled by a person. Text that was streamed is kept for display only.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when it is over already.
+    pub async fn cancel(&self) -> Result<()> {
+        self.close(Verdict::cancelled(), Vec::new(), None, Repeat::default()).await
+    }
+
+    async fn close(
+        &self,
+        verdict: Verdict,
+        drafts: Vec<Draft>,
+        usage: Option<Usage>,
+        repeat: Repeat,
+    ) -> Result<()> {
+        let (hold, _) = self.at_work()?;
+        let completed = verdict.to == turnkeep_core::model::RunState::Completed;
+        let streamed = self.local().next_piece != Some(1);
+        let shown = if streamed && !completed {
+            let base = self.session.workspace().base();
+            partial::read(base, self.session.session_ref(), &self.turn).await?
+        } else {
+            None
+        };
+        let closing = Closing {
+            session: self.session.session_ref().clone(),
+            run: self.id.clone(),
+            turn: Some(self.turn.clone()),
+            verdict,
+            drafts,
+            usage,
+            partial: shown.filter(|text| !text.is_empty()),
+            streamed,
+            fences: hold.fences().to_vec(),
+        };
+        let plan = Plan::new(move |now| closing.ops(now)).repeat(repeat).hold(hold.clone());
+        self.session.write(plan).await?;
+        hold.given();
+        self.local().stage = Stage::Over;
+        self.session.rest(&self.id);
+        Ok(())
+    }
+
+    /// As if the process had died here: the lease is neither renewed nor released, and nothing is closed. For tests of
+    /// recovery, together with dropping the store; see [`crate::testing::abandon`].
+    pub(crate) fn abandon(self) {
+        let mut local = self.local();
+        local.hold.given();
+        local.stage = Stage::Over;
+        drop(local);
+        self.session.rest(&self.id);
+    }
+}
+
+impl Complete<'_> {
+    /// Adds to what the run consumed, in the same commit.
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Why the model stopped, as the provider says.
+    pub fn stop_reason(mut self, reason: impl Into<String>) -> Self {
+        self.stop_reason = Some(reason.into());
+        self
+    }
+
+    /// Makes the completion safe to repeat from anywhere.
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request = RequestId::host(id).map(Some);
+        self
+    }
+
+    async fn go(self) -> Result<()> {
+        let repeat = Repeat { id: self.request?, fingerprint: None };
+        self.run.close(Verdict::completed(self.stop_reason), self.drafts, self.usage, repeat).await
+    }
+}
+awaitable!(Complete<'r> => Result<()>);
+
+impl Drop for Run {
+    /// Closes an unfinished run as `interrupted`, in the background. One that waits for a person goes on waiting.
+    fn drop(&mut self) {
+        let (hold, stage) = {
+            let local = self.local();
+            (local.hold.clone(), local.stage)
+        };
+        let at_work = matches!(stage, Stage::Pending | Stage::Running | Stage::Cancelling);
+        if !at_work || !hold.is_held() {
+            return;
+        }
+        hold.given();
+        let workspace = self.session.workspace();
+        let closing = dropped(
+            self.session.session_ref().clone(),
+            self.id.clone(),
+            self.turn.clone(),
+            hold.fences().to_vec(),
+        );
+        let told =
+            run_close(&workspace.keeper().queue_handle(), workspace.base().clone(), async { Ok(closing) });
+        self.session.rest(&self.id);
+        self.session.await_close(told);
+    }
+}

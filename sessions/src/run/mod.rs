@@ -1,0 +1,395 @@
+//! The handle of a run: what a host does between a person's message and the model's answer.
+
+mod begin;
+mod care;
+pub(crate) mod close;
+mod error;
+mod finish;
+mod intent;
+pub(crate) mod partial;
+mod takeup;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use turnkeep_core::Timestamp;
+use turnkeep_core::commit::{Fingerprint, NewEvent, Op, RequestId, RunPatch};
+use turnkeep_core::digest::FieldDigest;
+use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::id::{EventKind, RunId, TurnId};
+use turnkeep_core::model::{RunState, RunStates, Usage};
+
+pub use begin::{Admission, BeginRun};
+pub use error::RunError;
+pub use finish::Complete;
+pub use intent::Intent;
+pub use takeup::TakeUp;
+
+use crate::awaitable::awaitable;
+use crate::base::Repeat;
+use crate::draft::{Draft, meaning};
+use crate::lease::{Hold, LossSignal};
+use crate::session::{Appended, Plan, Session, Written, append_ops};
+
+/// A run that this handle executes.
+///
+/// Its lease is renewed in the background; [`signal`](Self::signal) tells when it is lost, and every later write is
+/// refused then. A run that is dropped unfinished is closed as `interrupted` in the background.
+#[derive(Debug)]
+pub struct Run {
+    session: Session,
+    id: RunId,
+    turn: TurnId,
+    local: Mutex<Local>,
+}
+
+#[derive(Debug)]
+struct Local {
+    hold: Arc<Hold>,
+    stage: Stage,
+    /// The number of the next piece of streamed text; `None` if it has to be looked up.
+    next_piece: Option<u64>,
+}
+
+/// Where the run stands, as this handle knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Pending,
+    Running,
+    Cancelling,
+    Waiting,
+    Over,
+}
+
+/// What a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitingFor {
+    /// A person's approval.
+    Approval,
+    /// A person's input.
+    Input,
+}
+
+#[derive(Serialize)]
+struct TurnOf<'a> {
+    turn: &'a TurnId,
+}
+
+impl Run {
+    pub(crate) fn new(
+        session: Session,
+        id: RunId,
+        turn: TurnId,
+        hold: Arc<Hold>,
+        stage: Stage,
+        may_have_streamed: bool,
+    ) -> Self {
+        let next_piece = (!may_have_streamed).then_some(1);
+        Self { session, id, turn, local: Mutex::new(Local { hold, stage, next_piece }) }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The turn that it executes.
+    #[must_use]
+    pub fn turn(&self) -> &TurnId {
+        &self.turn
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The run as it is stored now.
+    ///
+    /// # Errors
+    /// `NotFound` when the session was deleted.
+    pub async fn info(&self) -> Result<turnkeep_core::model::Run> {
+        self.session.runs().get(&self.id).await
+    }
+
+    /// Tells when the lease is lost: somebody took the session over or deleted it. Cancel the work then.
+    #[must_use]
+    pub fn signal(&self) -> LossSignal {
+        self.local().hold.signal()
+    }
+
+    /// Ends when the lease is lost; for `select!` beside the work.
+    pub async fn lost(&self) {
+        self.signal().lost().await;
+    }
+
+    /// Whether the lease is lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.local().hold.is_lost()
+    }
+
+    /// Appends entries of this run, such as a model's words with tool calls, or the results of tools. Await it.
+    ///
+    /// # Errors
+    /// On await: `LeaseLost` when somebody took over; `StaleLeaf` when the leaf was moved; `RunState` when the run is
+    /// over or waits.
+    pub fn append<D: Into<Draft>>(&self, drafts: impl IntoIterator<Item = D>) -> RunAppend<'_> {
+        RunAppend {
+            run: self,
+            drafts: drafts.into_iter().map(Into::into).collect(),
+            usage: None,
+            request: Ok(None),
+        }
+    }
+
+    /// Keeps a piece of text as it streams in. It is shown if the run is never completed, and never replayed. Needs no
+    /// request id: a repeat of the newest piece changes nothing.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `Invalid` for an empty piece; `RunState` when the run is over or waits.
+    pub async fn stream(&self, text: &str) -> Result<()> {
+        partial::refuse_empty(text)?;
+        let (hold, _) = self.at_work()?;
+        let known = self.local().next_piece;
+        let next = match known {
+            Some(next) => next,
+            None => self.next_piece().await?,
+        };
+        let event = NewEvent {
+            kind: EventKind::new(partial::PIECE)?,
+            run: Some(self.id.clone()),
+            at: self.session.workspace().now(),
+            payload: partial::piece(text)?,
+        };
+        let op = Op::AppendEvents {
+            session: self.session.session_ref().clone(),
+            stream: partial::stream_of(&self.turn)?,
+            expect_next: Some(next),
+            events: vec![event],
+        };
+        // Unknown until the answer is there: a dropped future may have appended it.
+        self.local().next_piece = None;
+        self.session.write(Plan::new(move |_| Ok(vec![op.clone()])).hold(hold)).await?;
+        self.local().next_piece = next.checked_add(1);
+        Ok(())
+    }
+
+    /// Says how far it is, how full the context is, or which model it uses by now.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
+    pub async fn patch(&self, patch: RunPatch) -> Result<()> {
+        let op = Op::PatchRun { session: self.session.session_ref().clone(), run: self.id.clone(), patch };
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await.map(drop)
+    }
+
+    /// Adds to what the run and its session consumed.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
+    pub async fn add_usage(&self, usage: Usage) -> Result<()> {
+        let op = self.usage_op(usage);
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await.map(drop)
+    }
+
+    /// Records that the run was asked to stop, while it still winds down.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
+    pub async fn cancelling(&self) -> Result<()> {
+        let (session, id) = (self.session.session_ref().clone(), self.id.clone());
+        let from = RunStates::of(&[RunState::Running]);
+        let op = Op::TransitionRun { session, run: id, from, to: RunState::Cancelling, error: None };
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await?;
+        self.local().stage = Stage::Cancelling;
+        Ok(())
+    }
+
+    /// Lets the run wait for a person and gives the lease back: nothing has to live until the answer comes. Dropping
+    /// the handle leaves the run waiting. Go on with [`resume`](Self::resume), or later, in any process, with
+    /// [`Session::resume_run`].
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits already.
+    pub async fn wait_for(&self, what: WaitingFor) -> Result<()> {
+        let (hold, _) = self.at_work()?;
+        let (to, event) = match what {
+            WaitingFor::Approval => (RunState::WaitingApproval, "run_waiting_approval"),
+            WaitingFor::Input => (RunState::WaitingInput, "run_waiting_input"),
+        };
+        let (session, id, turn) = (self.session.session_ref().clone(), self.id.clone(), self.turn.clone());
+        let fences = hold.fences().to_vec();
+        self.work(
+            move |now| {
+                let from = RunStates::of(&[RunState::Running]);
+                let mut ops = vec![
+                    Op::TransitionRun { session: session.clone(), run: id.clone(), from, to, error: None },
+                    close::run_event(&session, &id, event, now, &TurnOf { turn: &turn })?,
+                ];
+                ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
+                Ok(ops)
+            },
+            Repeat::default(),
+        )
+        .await?;
+        hold.given();
+        self.local().stage = Stage::Waiting;
+        self.session.rest(&self.id);
+        Ok(())
+    }
+
+    /// Goes on after waiting: takes the lease again.
+    ///
+    /// # Errors
+    /// `LeaseHeld` when somebody else works on the session; `StaleLeaf` when it went on meanwhile; `RunState` when the
+    /// run does not wait (any more).
+    pub async fn resume(&self) -> Result<()> {
+        if self.local().stage != Stage::Waiting {
+            return Err(self.not_at_work("only a run that waits can be resumed"));
+        }
+        let (hold, _) = takeup::take_up(&self.session, &self.id, self.turn.clone(), None, false).await?;
+        let mut local = self.local();
+        local.hold = hold;
+        local.stage = Stage::Running;
+        Ok(())
+    }
+
+    fn usage_op(&self, usage: Usage) -> Op {
+        let (session, run) = (self.session.session_ref().clone(), Some(self.id.clone()));
+        Op::AddUsage { session, run, usage }
+    }
+
+    /// A write of a run at work; the first one also says that it runs.
+    async fn work<F>(&self, ops: F, repeat: Repeat) -> Result<Written>
+    where
+        F: Fn(Timestamp) -> Result<Vec<Op>>,
+    {
+        match self.work_once(&ops, repeat.clone()).await {
+            // An earlier write whose answer was lost has said so already.
+            Err(error) if error.kind() == ErrorKind::RunState && self.local().stage == Stage::Pending => {
+                if self.info().await?.state != RunState::Running {
+                    return Err(error);
+                }
+                self.local().stage = Stage::Running;
+                self.work_once(&ops, repeat).await
+            }
+            written => written,
+        }
+    }
+
+    async fn work_once<F>(&self, ops: &F, repeat: Repeat) -> Result<Written>
+    where
+        F: Fn(Timestamp) -> Result<Vec<Op>>,
+    {
+        let (hold, stage) = self.at_work()?;
+        let (session, id) = (self.session.session_ref().clone(), self.id.clone());
+        let starts = stage == Stage::Pending;
+        let plan = Plan::new(|now| {
+            let mut all = Vec::new();
+            if starts {
+                let from = RunStates::of(&[RunState::Pending]);
+                let (session, run) = (session.clone(), id.clone());
+                all.push(Op::TransitionRun { session, run, from, to: RunState::Running, error: None });
+            }
+            all.extend(ops(now)?);
+            Ok(all)
+        });
+        let mut written = self.session.write(plan.repeat(repeat).hold(hold)).await?;
+        written.first += usize::from(starts);
+        let mut local = self.local();
+        if local.stage == Stage::Pending {
+            local.stage = Stage::Running;
+        }
+        Ok(written)
+    }
+
+    /// The lease of a run that is at work.
+    fn at_work(&self) -> Result<(Arc<Hold>, Stage)> {
+        let (hold, stage) = {
+            let local = self.local();
+            (local.hold.clone(), local.stage)
+        };
+        match stage {
+            Stage::Over => Err(self.not_at_work("the run is over")),
+            Stage::Waiting => Err(self.not_at_work("the run waits; resume it first")),
+            Stage::Pending | Stage::Running | Stage::Cancelling => {
+                hold.check().map_err(|error| error.with("run", &self.id))?;
+                Ok((hold, stage))
+            }
+        }
+    }
+
+    fn not_at_work(&self, message: &str) -> Error {
+        Error::new(ErrorKind::RunState, message).with("session", self.session.id()).with("run", &self.id)
+    }
+
+    /// The number that the next piece of text gets, as the store knows it.
+    async fn next_piece(&self) -> Result<u64> {
+        let base = self.session.workspace().base();
+        let mut query =
+            close::stream_query(base, self.session.session_ref(), partial::stream_of(&self.turn)?);
+        query.order = turnkeep_core::Order::Descending;
+        query.limit = 1;
+        let newest = base.store().events(&query).await?.items.into_iter().next();
+        Ok(newest.map_or(1, |event| event.number.saturating_add(1)))
+    }
+
+    fn local(&self) -> MutexGuard<'_, Local> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Entries of a run to be appended; await it.
+#[derive(Debug)]
+#[must_use = "nothing is appended until this is awaited"]
+pub struct RunAppend<'r> {
+    run: &'r Run,
+    drafts: Vec<Draft>,
+    usage: Option<Usage>,
+    request: Result<Option<RequestId>>,
+}
+
+impl RunAppend<'_> {
+    /// Adds to what the run consumed, in the same commit.
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Makes the append safe to repeat from anywhere.
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request = RequestId::host(id).map(Some);
+        self
+    }
+
+    async fn go(self) -> Result<Appended> {
+        let request = self.request?;
+        if self.drafts.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "there is nothing to append"));
+        }
+        let (drafts, run) = (self.drafts, self.run);
+        // Not the digest of the commit: only the first write of a run says that it runs.
+        let fingerprint = request
+            .is_some()
+            .then(|| Ok(meaning(FieldDigest::new("run-append/1").text(run.id.as_str()), &drafts)?.finish()))
+            .transpose()?
+            .map(Fingerprint::from_bytes);
+        let usage = self.usage.map(|usage| run.usage_op(usage));
+        let written = run
+            .work(
+                move |now| {
+                    let session = run.session.session_ref();
+                    let mut ops = append_ops(session, &drafts, now, Some(&run.id), Some(&run.turn))?;
+                    ops.extend(usage.clone());
+                    Ok(ops)
+                },
+                Repeat { id: request, fingerprint },
+            )
+            .await?;
+        Ok(Appended::read(&written.receipt, written.first, &written))
+    }
+}
+awaitable!(RunAppend<'r> => Result<Appended>);

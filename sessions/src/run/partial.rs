@@ -1,0 +1,70 @@
+//! Text as it streams in: kept so far, shown if it is never finished, never replayed.
+
+use serde::{Deserialize, Serialize};
+use turnkeep_core::Payload;
+use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::id::{SessionRef, StreamName, TurnId};
+use turnkeep_core::model::stream;
+
+use super::close::stream_query;
+use crate::base::Base;
+
+/// The kind of the events that hold a piece of text.
+pub(crate) const PIECE: &str = "text";
+
+/// How much of an unfinished text is kept for display, in bytes.
+const SHOWN_BYTES: usize = 1024 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Piece {
+    text: String,
+}
+
+/// The stream of a turn.
+pub(crate) fn stream_of(turn: &TurnId) -> Result<StreamName> {
+    StreamName::new(format!("{}{turn}", stream::PARTIAL_PREFIX))
+}
+
+pub(crate) fn piece(text: &str) -> Result<Payload> {
+    Payload::from_value(&Piece { text: text.to_owned() })
+}
+
+/// The text so far; `None` if nothing was streamed.
+pub(crate) async fn read(base: &Base, session: &SessionRef, turn: &TurnId) -> Result<Option<String>> {
+    let Ok(name) = stream_of(turn) else { return Ok(None) };
+    let mut query = stream_query(base, session, name);
+    query.limit = 1000;
+    let mut text: Option<String> = None;
+    loop {
+        let page = base.store().events(&query).await?;
+        for event in &page.items {
+            let so_far = text.get_or_insert_default();
+            // A host may keep other events in the stream; they are no text to show.
+            if event.kind.as_str() == PIECE
+                && let Ok(piece) = event.payload.parse::<Piece>()
+            {
+                so_far.push_str(beginning(&piece.text, SHOWN_BYTES.saturating_sub(so_far.len())));
+            }
+        }
+        match page.next {
+            Some(next) if text.as_ref().is_none_or(|text| text.len() < SHOWN_BYTES) => {
+                query.cursor = Some(next);
+            }
+            _ => return Ok(text),
+        }
+    }
+}
+
+/// At most `bytes` of a text, whole characters only.
+fn beginning(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
+/// A piece that cannot be told apart from none.
+pub(crate) fn refuse_empty(text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, "an empty piece of text cannot be streamed"));
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The one way in which a handle writes.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use turnkeep_core::commit::{Commit, Guard, Op, Receipt};
+use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::id::{EntryNo, RunId};
+use turnkeep_core::{Fence, Timestamp};
+
+use super::Session;
+use crate::base::Repeat;
+use crate::lease::Hold;
+use crate::recovery::Moved;
+
+/// What became of a run that was dropped and is being closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absorbed {
+    /// Not done yet.
+    Pending,
+    /// Nothing was written, or nobody knows.
+    Nothing,
+    /// The leaf moved by our own close, and nobody else's.
+    Leaf(Option<EntryNo>),
+}
+
+/// A write to be made.
+pub(crate) struct Plan<F> {
+    ops: F,
+    repeat: Repeat,
+    /// The lease that must still be held. Without one, that of the run the handle executes is used.
+    hold: Option<Arc<Hold>>,
+    /// Whether the session's lease matters and the leaf is guarded.
+    exclusive: bool,
+    /// Told of the commit just before it is made, and answers with what must happen if nobody waits for its end.
+    arm: Option<Arm>,
+}
+
+type Arm = Box<dyn FnOnce(&Commit, usize) -> Box<dyn Unfinished> + Send>;
+
+/// Something to do if the future of a write is dropped while the commit is under way.
+pub(crate) trait Unfinished: Send {
+    /// The write ended and its answer was received.
+    fn finished(&mut self);
+}
+
+impl<F: Fn(Timestamp) -> Result<Vec<Op>>> Plan<F> {
+    pub(crate) fn new(ops: F) -> Self {
+        Self { ops, repeat: Repeat::default(), hold: None, exclusive: true, arm: None }
+    }
+
+    /// Makes a repeat safe with an id of the host.
+    pub(crate) fn repeat(mut self, repeat: Repeat) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    /// Requires this lease.
+    pub(crate) fn hold(mut self, hold: Arc<Hold>) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
+    /// Needs no lease and guards no leaf.
+    pub(crate) fn shared(mut self) -> Self {
+        self.exclusive = false;
+        self
+    }
+
+    /// Takes care of a commit that nobody waits for any more.
+    pub(crate) fn arm(
+        mut self,
+        arm: impl FnOnce(&Commit, usize) -> Box<dyn Unfinished> + Send + 'static,
+    ) -> Self {
+        self.arm = Some(Box::new(arm));
+        self
+    }
+}
+
+/// What a write answered.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) receipt: Receipt,
+    /// Where the ops of the plan begin in the receipt.
+    pub(crate) first: usize,
+    /// Whether an earlier call with the same request made the change.
+    pub(crate) earlier: bool,
+}
+
+impl Session {
+    /// Makes a write: guarded by the known leaf, fenced by the lease of the run that this handle executes, and
+    /// repeatable. A lazy session is stored with it.
+    pub(crate) async fn write<F>(&self, plan: Plan<F>) -> Result<Written>
+    where
+        F: Fn(Timestamp) -> Result<Vec<Op>>,
+    {
+        let _writing = self.inner.writing.lock().await;
+        self.settle_closing().await;
+        let base = self.workspace().base();
+        let ops = (plan.ops)(base.now())?;
+        let reference = self.session_ref();
+        let (leaf, unborn, fences) = {
+            let known = self.known();
+            let hold = plan.hold.as_ref().or(known.hold.as_ref());
+            let fences: Vec<Fence> = match hold {
+                Some(hold) if plan.exclusive => {
+                    hold.check().map_err(|error| error.with("session", self.id()))?;
+                    hold.fences().to_vec()
+                }
+                _ => Vec::new(),
+            };
+            (known.leaf, known.unborn.clone(), fences)
+        };
+        let mut commit = Commit::new(base.workspace().clone());
+        commit.fences = fences;
+        let first = usize::from(unborn.is_some());
+        commit.request = Some(match &unborn {
+            Some(_) => base.request_in_workspace(plan.repeat, Some(reference.clone()))?,
+            None => base.request_in_session(plan.repeat, reference)?,
+        });
+        match unborn {
+            Some(new) => commit.ops.push(Op::CreateSession(new)),
+            None if plan.exclusive => commit.guards.push(Guard::Leaf { session: reference.clone(), leaf }),
+            None => {}
+        }
+        commit.ops.extend(ops);
+        let mut care = plan.arm.map(|arm| arm(&commit, first));
+        let landed = base.commit(commit).await;
+        if let Some(care) = &mut care {
+            care.finished();
+        }
+        let landed = match landed {
+            Ok(landed) => landed,
+            Err(error) => return Err(self.understand(error, first == 1, plan.hold.as_ref()).await),
+        };
+        let mut known = self.known();
+        known.unborn = None;
+        // The receipt of an earlier call tells of an older leaf than the handle may know.
+        if !landed.earlier
+            && let Some(mark) = landed.receipt.session(reference)
+        {
+            known.leaf = mark.leaf;
+        }
+        Ok(Written { receipt: landed.receipt, first, earlier: landed.earlier })
+    }
+
+    /// Draws the conclusions of a refusal.
+    async fn understand(&self, error: Error, was_unborn: bool, hold: Option<&Arc<Hold>>) -> Error {
+        match error.kind() {
+            ErrorKind::LeaseLost => {
+                let own = self.known().hold.clone();
+                if let Some(hold) = hold.or(own.as_ref()) {
+                    hold.lose();
+                }
+                error
+            }
+            // A first write whose future was dropped may have stored the session after all.
+            ErrorKind::AlreadyExists if was_unborn => match self.info().await {
+                Ok(_) => {
+                    self.known().unborn = None;
+                    Error::new(
+                        ErrorKind::StaleLeaf,
+                        "an earlier write of this handle stored the session; reload it, look, and write again",
+                    )
+                    .with("session", self.id())
+                }
+                Err(_) => error,
+            },
+            _ => error,
+        }
+    }
+
+    /// Waits for the close of a run of this handle that was dropped, and takes over the leaf that it left.
+    pub(crate) async fn settle_closing(&self) {
+        let closing = self.known().closing.clone();
+        let Some(mut closing) = closing else { return };
+        let absorbed = match closing.wait_for(|state| *state != Absorbed::Pending).await {
+            Ok(state) => *state,
+            Err(_) => Absorbed::Nothing,
+        };
+        let mut known = self.known();
+        known.closing = None;
+        if let Absorbed::Leaf(leaf) = absorbed {
+            known.leaf = leaf;
+        }
+    }
+
+    /// Takes over a leaf that a recovery of ours left, if the handle knew the one before.
+    pub(crate) fn advance(&self, known: Option<EntryNo>, moved: Moved) {
+        let mut state = self.known();
+        if known == moved.before && state.leaf == known {
+            state.leaf = moved.after;
+        }
+    }
+
+    /// This handle executes a run from now on.
+    pub(crate) fn execute(&self, run: RunId, hold: Arc<Hold>) {
+        let mut known = self.known();
+        known.run = Some(run);
+        known.hold = Some(hold);
+    }
+
+    /// The run is over, or waits.
+    pub(crate) fn rest(&self, run: &RunId) {
+        let mut known = self.known();
+        if known.run.as_ref() == Some(run) {
+            known.run = None;
+            known.hold = None;
+        }
+    }
+
+    /// The run was dropped; writes wait for its close.
+    pub(crate) fn await_close(&self, closing: watch::Receiver<Absorbed>) {
+        self.known().closing = Some(closing);
+    }
+}
