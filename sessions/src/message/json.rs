@@ -154,6 +154,11 @@ impl ObjectWriter {
         self
     }
 
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
     pub(crate) fn finish(mut self) -> String {
         self.0.push('}');
         self.0

@@ -1,0 +1,285 @@
+//! Builds a session that stays hidden until it is complete: in slices, under its lease, sealed at the end.
+
+use turnkeep_core::commit::{
+    Commit, Fence, Fingerprint, LeaseGrant, NewSession, Op, Outcome, Request, RequestId, Takeover,
+};
+use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::id::{EntryNo, Incarnation, LeaseToken, SessionId, SessionKey, SessionRef, WorkspaceId};
+use turnkeep_core::limits::SLICE_ROWS;
+use turnkeep_core::model::{LeaseName, LeasePurpose, Profile, RestoreState, Row, SessionRow, SessionState};
+use turnkeep_core::query::SessionQuery;
+use turnkeep_core::rules::fold_row;
+use turnkeep_core::store::Store;
+
+use crate::entropy::Entropy;
+
+/// Bytes of payloads and texts of one slice.
+const SLICE_BYTES: usize = 8 * 1024 * 1024;
+/// How long a builder may pause between two slices. A dead one is taken over at once where that can be known.
+const LEASE_MS: u64 = 60_000;
+/// How often a beginning is tried again after it met what somebody else left.
+const TRIES: u32 = 4;
+
+/// Where a session is built.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) workspace: &'a WorkspaceId,
+    pub(super) entropy: &'a dyn Entropy,
+}
+
+/// How a build begins.
+pub(super) enum Begun<'a> {
+    /// Somebody was here: this much is there already.
+    Building(Box<Builder<'a>>, RestoreState),
+    /// An earlier build with the same request is complete.
+    Complete(SessionRef),
+    /// A session that was not built by this request has the id.
+    Taken(Box<SessionRow>),
+}
+
+/// Adds rows to a session that nobody sees yet.
+pub(super) struct Builder<'a> {
+    site: Site<'a>,
+    session: SessionRef,
+    fence: Fence,
+    /// What is in the store, and the digest over it.
+    built: RestoreState,
+    slice: Vec<Row>,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+/// Begins to build a session, or takes over what a dead builder left.
+///
+/// # Errors
+/// `LeaseHeld` when somebody is building it right now; whatever the store answers.
+pub(super) async fn begin<'a>(
+    site: Site<'a>,
+    id: &SessionId,
+    profile: &Profile,
+    request: &RequestId,
+    meant: Fingerprint,
+) -> Result<Begun<'a>> {
+    let key = SessionKey { workspace: site.workspace.clone(), id: id.clone() };
+    for _ in 0..TRIES {
+        let session = SessionRef { id: id.clone(), incarnation: Incarnation::from_bytes(site.random()?) };
+        let grant = site.grant(&session, Takeover::IfOwnerDead)?;
+        let request = Request::in_workspace(request.clone()).fingerprint(meant).owned_by(session.clone());
+        let commit = Commit::new(site.workspace.clone())
+            .request(request)
+            .op(Op::CreateSession(NewSession {
+                id: id.clone(),
+                incarnation: session.incarnation,
+                state: SessionState::Restoring,
+                profile: profile.clone(),
+            }))
+            .op(Op::AcquireLease(grant.clone()));
+        match site.store.commit(commit).await {
+            Ok(receipt) if !receipt.replayed => {
+                let fence = fence(&grant, receipt.outcomes.get(1))?;
+                let builder = Builder::new(site, session, fence, RestoreState::default());
+                return Ok(Begun::Building(Box::new(builder), RestoreState::default()));
+            }
+            Ok(receipt) => {
+                let Some(earlier) = receipt.sessions.first().map(|mark| mark.session.clone()) else {
+                    return Err(Error::new(ErrorKind::Corrupt, "the receipt of the import names no session"));
+                };
+                match site.store.session(&key).await? {
+                    Some(row) if row.incarnation == earlier.incarnation => {
+                        return Ok(Begun::Complete(earlier));
+                    }
+                    Some(row) => return Ok(Begun::Taken(Box::new(row))),
+                    None => {
+                        if let Some(row) = site.restoring(id).await?
+                            && row.incarnation == earlier.incarnation
+                        {
+                            let fence = site.take_over(&earlier).await?;
+                            // Read again: the former builder may have written until it was taken over from.
+                            if let Some(row) = site.restoring(id).await? {
+                                let built = row.restore.unwrap_or_default();
+                                let builder = Builder::new(site, earlier, fence, built);
+                                return Ok(Begun::Building(Box::new(builder), built));
+                            }
+                        }
+                    }
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if let Some(row) = site.store.session(&key).await? {
+                    return Ok(Begun::Taken(Box::new(row)));
+                }
+                // What is half built holds the id. Whoever built it is gone, or keeps us out.
+                if let Some(row) = site.restoring(id).await? {
+                    let session = row.session_ref();
+                    let fence = site.take_over(&session).await?;
+                    Builder::new(site, session, fence, RestoreState::default()).abandon().await?;
+                }
+            }
+            Err(error) => return Err(error.with_operation("import")),
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "others keep making and removing a session with this id")
+        .with("session", id)
+        .with_operation("import"))
+}
+
+impl Site<'_> {
+    fn random<const N: usize>(&self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.entropy.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn grant(&self, session: &SessionRef, takeover: Takeover) -> Result<LeaseGrant> {
+        Ok(LeaseGrant {
+            name: LeaseName::Session(session.clone()),
+            owner: self.store.info().owner,
+            token: LeaseToken::from_bytes(self.random()?),
+            purpose: LeasePurpose::Fork,
+            ttl_ms: LEASE_MS,
+            takeover,
+        })
+    }
+
+    /// The session with this id, if it is half built.
+    async fn restoring(&self, id: &SessionId) -> Result<Option<SessionRow>> {
+        let mut query = SessionQuery::new(self.workspace.clone());
+        query.state = SessionState::Restoring;
+        query.audience = turnkeep_core::query::AudienceFilter::Any;
+        query.order = turnkeep_core::query::SessionOrder::Id;
+        // In bytewise order the id itself comes before all that begin with it.
+        query.id_prefix = Some(id.as_str().to_owned());
+        query.limit = 1;
+        Ok(self.store.sessions(&query).await?.items.into_iter().find(|row| row.id == *id))
+    }
+
+    /// Takes the lease of a builder that is dead, or that paused for longer than it may.
+    async fn take_over(&self, session: &SessionRef) -> Result<Fence> {
+        let mut refused = None;
+        for takeover in [Takeover::IfOwnerDead, Takeover::IfExpired] {
+            let grant = self.grant(session, takeover)?;
+            let commit = Commit::new(self.workspace.clone()).op(Op::AcquireLease(grant.clone()));
+            match self.store.commit(commit).await {
+                Ok(receipt) => return fence(&grant, receipt.outcomes.first()),
+                Err(error) if error.kind() == ErrorKind::LeaseHeld => refused = Some(error),
+                Err(error) => return Err(error.with_operation("import")),
+            }
+        }
+        Err(refused
+            .unwrap_or_else(|| Error::new(ErrorKind::LeaseHeld, "somebody else builds this session"))
+            .with_operation("import"))
+    }
+}
+
+fn fence(grant: &LeaseGrant, outcome: Option<&Outcome>) -> Result<Fence> {
+    let Some(Outcome::Lease { epoch, .. }) = outcome else {
+        return Err(Error::new(ErrorKind::Corrupt, "the receipt of the import names no lease"));
+    };
+    Ok(Fence { name: grant.name.clone(), owner: grant.owner, token: grant.token, epoch: *epoch })
+}
+
+impl<'a> Builder<'a> {
+    fn new(site: Site<'a>, session: SessionRef, fence: Fence, built: RestoreState) -> Self {
+        let most_bytes = SLICE_BYTES.min(site.store.info().limits.commit_bytes);
+        Self { site, session, fence, built, slice: Vec::new(), bytes: 0, most_bytes }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.site.store
+    }
+
+    pub(super) fn workspace(&self) -> &WorkspaceId {
+        self.site.workspace
+    }
+
+    pub(super) fn session(&self) -> &SessionRef {
+        &self.session
+    }
+
+    /// The place in lists that the session was given when its building began.
+    pub(super) async fn activity(&self) -> Result<u64> {
+        let row = self.site.restoring(&self.session.id).await?;
+        row.filter(|row| row.incarnation == self.session.incarnation).map(|row| row.activity).ok_or_else(
+            || {
+                Error::new(ErrorKind::LeaseLost, "somebody removed the session while it was built")
+                    .with("session", &self.session.id)
+            },
+        )
+    }
+
+    /// Adds a row; writes a slice when it is full.
+    pub(super) async fn push(&mut self, row: Row) -> Result<()> {
+        let bytes = size(&row);
+        let full =
+            self.slice.len() >= SLICE_ROWS as usize || self.bytes.saturating_add(bytes) > self.most_bytes;
+        if full && !self.slice.is_empty() {
+            self.flush().await?;
+        }
+        self.bytes += bytes;
+        self.slice.push(row);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        if self.slice.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.slice);
+        self.bytes = 0;
+        for row in &rows {
+            self.built.digest = fold_row(&self.built.digest, row);
+        }
+        self.built.rows += rows.len() as u64;
+        let commit = Commit::new(self.site.workspace.clone())
+            .fence(self.fence.clone())
+            .op(Op::RenewLease { fence: self.fence.clone(), ttl_ms: LEASE_MS })
+            .op(Op::Restore { session: self.session.clone(), rows });
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+        Ok(())
+    }
+
+    /// Writes what is left, and puts the session into use.
+    pub(super) async fn seal(mut self, leaf: Option<EntryNo>) -> Result<SessionRef> {
+        self.flush().await?;
+        let RestoreState { rows, digest } = self.built;
+        let commit = Commit::new(self.site.workspace.clone())
+            .fence(self.fence.clone())
+            .op(Op::SealSession { session: self.session.clone(), leaf, rows, digest })
+            .op(Op::ReleaseLease { fence: self.fence });
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+        Ok(self.session)
+    }
+
+    /// Removes what was built.
+    pub(super) async fn abandon(self) -> Result<()> {
+        let commit = Commit::new(self.site.workspace.clone())
+            .fence(self.fence)
+            .op(Op::DeleteSession { session: self.session, force: false });
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+        Ok(())
+    }
+
+    /// Lets go of what was built, so that the next try can go on with it at once.
+    pub(super) async fn leave(self) -> Result<()> {
+        let commit = Commit::new(self.site.workspace.clone()).op(Op::ReleaseLease { fence: self.fence });
+        self.site.store.commit(commit).await?;
+        Ok(())
+    }
+}
+
+/// Bytes of a row that count towards the limit of a commit.
+fn size(row: &Row) -> usize {
+    let payload = |payload: &turnkeep_core::Payload| payload.as_str().len();
+    match row {
+        Row::Session(image) => image.profile.meta.as_ref().map_or(0, payload) + 1024,
+        Row::Entry(entry) => payload(&entry.payload) + entry.text.as_ref().map_or(0, String::len),
+        Row::Run(run) => {
+            let parts = [&run.error, &run.progress, &run.context_usage].into_iter().flatten();
+            parts.map(payload).sum::<usize>() + 1024
+        }
+        Row::Stream(_) => 0,
+        Row::Event { event, .. } => payload(&event.payload),
+        Row::Record(record) => payload(&record.payload),
+    }
+}
