@@ -1,3 +1,594 @@
-//! Clauses on leases: one holder at a time, and a former one can no longer write.
+//! Leases: one holder at a time, and a former one can no longer write.
 
-clauses! { ($) leases_tests; }
+use std::time::Duration;
+
+use turnkeep_core::commit::{Commit, Fence, LeaseGrant, NewEvent, Op, Put, RunPatch, SessionPatch, Takeover};
+use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState, RunStates, Usage};
+use turnkeep_core::query::Mark;
+use turnkeep_core::{Error, ErrorKind, Expect, SessionRef, Timestamp};
+
+use crate::clause::Kind;
+use crate::context::Context;
+use crate::kit::{Kit, event, gather, name, put, run, spawn, user};
+use crate::verdict::{Outcome, Stop};
+
+clauses! { ($) leases_tests;
+    "LEA-001" lea_001_one_holder_at_a_time {
+        title: "A lease has one holder at a time; everybody else is answered LeaseHeld with the purpose and the remaining time, and nothing ever shows the token.",
+        kind: Kind::Stochastic,
+        why: "Whoever cannot get in must know why and for how long, without learning how to get in.",
+        catches: "a backend that looks at a lease outside the transaction that takes it, or gives rows with the token back",
+    }
+    "LEA-002" lea_002_a_lease_changes_hands_by_the_rules_only {
+        title: "A held lease changes hands only after its expiry or release, by proven death of its owner, or by force; each new holder has the next epoch, also after reopening.",
+        why: "An epoch that is given twice lets a former holder pass for the new one.",
+        catches: "a backend that takes over whenever asked, forgets the epoch with the release, or counts it in memory",
+    }
+    "LEA-003" lea_003_a_late_write_by_the_former_holder_is_refused {
+        title: "A write fenced by a lease that was released, taken over, or whose session was deleted and made again answers LeaseLost and changes nothing; expiry alone refuses nobody.",
+        why: "A process that was stopped for a minute goes on as if it still held the session.",
+        links: &["langchain-ai/langgraph#8796"],
+        catches: "a backend that checks the expiry of a fence instead of owner, token and epoch",
+    }
+    "LEA-004" lea_004_exclusive_work_needs_the_lease_and_shared_work_does_not {
+        title: "While a session is held, exclusive work without the fence answers LeaseHeld and shared work passes; over an expired lease exclusive work leaves a tombstone with the next epoch, but answers ActiveRun while a run is active.",
+        why: "People write to running sessions; nobody else may change the conversation.",
+        catches: "a backend that forgets the lease in one of its operations, or asks for it in all of them",
+    }
+    "LEA-005" lea_005_several_leases_are_taken_all_or_none {
+        title: "A commit that takes or fences several leases gets all of them or none, in whatever order they are named.",
+        kind: Kind::Stochastic,
+        why: "Two holders of one half each wait for each other for ever.",
+        catches: "a backend that takes leases one after the other",
+    }
+    "LEA-006" lea_006_renewing_tells_a_holder_that_it_lost {
+        title: "Renewing moves the expiry of a lease that is still held, never to an earlier time and without touching its session; a lost one answers LeaseLost.",
+        why: "The renewal is how a holder learns that it must stop.",
+        catches: "a backend whose renewal takes the lease back, or moves the revision of the session",
+    }
+}
+
+/// A value that an error names.
+fn named(error: &Error, what: &str) -> Option<String> {
+    error.context().find(|(name, _)| *name == what).map(|(_, value)| value.to_owned())
+}
+
+fn taking(kit: &Kit, grant: LeaseGrant) -> Commit {
+    kit.commit().op(Op::AcquireLease(grant))
+}
+
+/// The fence that a grant gives in an epoch.
+fn fence(grant: &LeaseGrant, epoch: u64) -> Fence {
+    Fence { name: grant.name.clone(), owner: grant.owner, token: grant.token, epoch }
+}
+
+async fn epoch_of(kit: &Kit, lease: &LeaseName) -> Outcome<u64> {
+    let view = kit.lease_named(lease.clone()).await?;
+    view.map(|view| view.epoch).ok_or_else(|| Stop::fail("the lease is not there"))
+}
+
+async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    for lease in [LeaseName::Session(session.clone()), LeaseName::Named(name("channel/1"))] {
+        for purpose in LeasePurpose::ALL {
+            let grant = LeaseGrant { name: lease.clone(), purpose, ..kit.session_grant(&session, cx.lease_ms()) };
+            let held = kit.acquire_as(grant.clone()).await?;
+            let wanted = LeaseGrant { name: lease.clone(), ..other.session_grant(&session, cx.lease_ms()) };
+            let own_other_token = LeaseGrant { token: kit.token(), ..grant.clone() };
+            for (client, grant) in [(&other, wanted), (&kit, own_other_token)] {
+                let error = client.refused(taking(client, grant), ErrorKind::LeaseHeld).await?;
+                ensure_eq!(named(&error, "purpose").as_deref(), Some(purpose.as_str()), "the purpose that {error} names");
+                let remaining = named(&error, "remaining_ms").and_then(|ms| ms.parse::<u64>().ok());
+                let Some(remaining) = remaining else {
+                    return Err(Stop::fail(format!("no remaining time in: {error}")));
+                };
+                ensure!(remaining <= cx.lease_ms(), "{remaining} ms remain of {} ms", cx.lease_ms());
+                if cx.clock().is_some() {
+                    ensure_eq!(remaining, cx.lease_ms(), "what remains while the clock stands still");
+                }
+                ensure!(error.is_retryable(), "somebody else's lease is worth waiting for");
+            }
+            let view = other.lease_named(lease.clone()).await?;
+            let Some(view) = view else { return Err(Stop::fail("a held lease is not there")) };
+            ensure_eq!((view.state, view.owner, view.purpose), (LeaseState::Held, grant.owner, purpose), "the lease as others see it");
+            ensure_eq!(view.expires_at.since_ms(view.acquired_at) as u64, cx.lease_ms(), "how long the lease lasts");
+            ensure!(view.liveness != Liveness::Dead, "a living owner reads as dead");
+            kit.release(&held).await?;
+            kit.release(&held).await?;
+            let view = other.lease_named(lease.clone()).await?;
+            ensure_eq!(view.map(|view| view.state), Some(LeaseState::Released), "the lease after its release");
+        }
+    }
+    ensure!(kit.lease_named(LeaseName::Named(name("never"))).await?.is_none(), "a lease that nobody took is there");
+    let nobody = LeaseName::Session(kit.life("nobody"));
+    kit.refused(taking(&kit, LeaseGrant { name: nobody, ..kit.session_grant(&session, 1_000) }), ErrorKind::NotFound).await?;
+
+    for round in 0..10 {
+        let lease = LeaseName::Named(name(&format!("race {round}")));
+        let mut racers = Vec::new();
+        for racer in cx.kits(4).await? {
+            let grant = LeaseGrant { name: lease.clone(), ..racer.session_grant(&session, 600_000) };
+            let commit = taking(&racer, grant.clone());
+            racers.push(spawn(async move {
+                match racer.store.commit(commit).await {
+                    Ok(_) => Ok(Some(grant.owner)),
+                    Err(error) => {
+                        ensure_refused!(Err::<(), _>(error), ErrorKind::LeaseHeld, "a client that came second");
+                        Ok(None)
+                    }
+                }
+            }));
+        }
+        let won: Vec<_> = gather(racers).await?.into_iter().flatten().collect();
+        let holder = kit.lease_named(lease.clone()).await?.map(|view| view.owner);
+        ensure_eq!(won, holder.into_iter().collect::<Vec<_>>(), "who was granted the lease of round {round}");
+        ensure_eq!(epoch_of(&kit, &lease).await?, 1, "the epoch of round {round}");
+    }
+    Ok(())
+}
+
+async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcome {
+    let ttl = cx.lease_ms();
+    let (mut kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    let lease = LeaseName::Session(session.clone());
+    let wanted = |client: &Kit, takeover| LeaseGrant { takeover, ..client.session_grant(&session, ttl) };
+    let mut epoch = 0;
+
+    let first = wanted(&kit, Takeover::IfExpired);
+    let held = kit.acquire_as(first.clone()).await?;
+    ensure_eq!(held.epoch, epoch + 1, "the first epoch");
+    epoch += 1;
+    for takeover in [Takeover::IfExpired, Takeover::IfOwnerDead] {
+        other.refused(taking(&other, wanted(&other, takeover)), ErrorKind::LeaseHeld).await?;
+    }
+    ensure_eq!(kit.acquire_as(first).await?.epoch, epoch, "the epoch after taking again what one holds");
+    ensure_eq!(epoch_of(&kit, &lease).await?, epoch, "the epoch after takeovers that were refused");
+
+    cx.pass_ms(ttl + 1).await;
+    let liveness = other.lease(&session).await?.map(|view| (view.expired, view.liveness));
+    let knows = cx.manifest.capabilities.owner_liveness;
+    ensure_eq!(liveness, Some((true, if knows { Liveness::Alive } else { Liveness::Unknown })), "an expired lease of a living owner");
+    let if_dead = taking(&other, wanted(&other, Takeover::IfOwnerDead));
+    if knows {
+        other.refused(if_dead, ErrorKind::LeaseHeld).await?;
+        epoch += 1;
+        ensure_eq!(other.acquire_as(wanted(&other, Takeover::IfExpired)).await?.epoch, epoch, "the epoch after expiry");
+    } else {
+        epoch += 1;
+        other.apply(if_dead).await?;
+        ensure_eq!(epoch_of(&other, &lease).await?, epoch, "the epoch after expiry");
+    }
+    epoch += 1;
+    let forced = kit.acquire_as(wanted(&kit, Takeover::Force)).await?;
+    ensure_eq!(forced.epoch, epoch, "the epoch after a takeover by force");
+    kit.release(&forced).await?;
+    epoch += 1;
+    let again = other.acquire_as(wanted(&other, Takeover::IfExpired)).await?;
+    ensure_eq!(again.epoch, epoch, "the epoch after a release");
+    other.release(&again).await?;
+    if cx.manifest.capabilities.persistent {
+        other.store.close().await?;
+        kit = cx.reopen(kit).await?;
+        ensure_eq!(epoch_of(&kit, &lease).await?, epoch, "the epoch after reopening");
+    }
+    epoch += 1;
+    let mine = kit.acquire_as(wanted(&kit, Takeover::IfExpired)).await?;
+    ensure_eq!(mine.epoch, epoch, "the next epoch after reopening");
+    kit.release(&mine).await?;
+    if !knows {
+        return Ok(());
+    }
+    // An owner whose handle was closed, and one whose handle was only dropped.
+    for close in [true, false] {
+        let doomed = cx.kit().await?;
+        epoch += 1;
+        ensure_eq!(doomed.acquire_as(wanted(&doomed, Takeover::IfExpired)).await?.epoch, epoch, "the epoch of an owner that dies");
+        if close {
+            doomed.store.close().await?;
+        }
+        drop(doomed);
+        until_dead(&kit, &session).await?;
+        kit.refused(taking(&kit, wanted(&kit, Takeover::IfExpired)), ErrorKind::LeaseHeld).await?;
+        epoch += 1;
+        let heir = kit.acquire_as(wanted(&kit, Takeover::IfOwnerDead)).await?;
+        ensure_eq!(heir.epoch, epoch, "the epoch after the owner's death");
+        kit.release(&heir).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the owner of a session's lease is known to be dead.
+async fn until_dead(kit: &Kit, session: &SessionRef) -> Outcome {
+    for _ in 0..500 {
+        if kit.lease(session).await?.is_some_and(|view| view.liveness == Liveness::Dead) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(Stop::fail("the owner is gone, but its lease never says so"))
+}
+
+async fn lea_003_a_late_write_by_the_former_holder_is_refused(cx: &Context) -> Outcome {
+    let ttl = cx.lease_ms();
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    let write = |session: &SessionRef, fence: &Fence| kit.appending(session, vec![user("late")]).fence(fence.clone());
+
+    let held = kit.acquire(&session, ttl).await?;
+    for wrong in [
+        Fence { token: kit.token(), ..held.clone() },
+        Fence { owner: other.store.info().owner, ..held.clone() },
+        Fence { epoch: held.epoch + 1, ..held.clone() },
+        Fence { epoch: held.epoch - 1, ..held.clone() },
+        Fence { name: LeaseName::Named(name("s")), ..held.clone() },
+    ] {
+        let before = kit.snapshot().await?;
+        kit.refused(write(&session, &wrong), ErrorKind::LeaseLost).await?;
+        kit.unchanged(&before, "a fence of somebody else").await?;
+    }
+    // Late, but nobody took over.
+    cx.pass_ms(ttl + 1).await;
+    kit.apply(write(&session, &held)).await?;
+
+    let lost = |what: &'static str, fence: Fence, session: SessionRef| {
+        let kit = kit.clone();
+        async move {
+            let before = kit.snapshot().await?;
+            for commit in fenced_work(&kit, &session) {
+                kit.refused(commit.fence(fence.clone()), ErrorKind::LeaseLost).await?;
+                kit.unchanged(&before, what).await?;
+            }
+            Ok::<(), Stop>(())
+        }
+    };
+    other.acquire(&session, ttl).await?;
+    lost("a write after a takeover by expiry", held, session.clone()).await?;
+    let forced = LeaseGrant { takeover: Takeover::Force, ..kit.session_grant(&session, ttl) };
+    let held = kit.acquire_as(forced.clone()).await?;
+    // The same owner with the same token, after a release: only the epoch tells the two holdings apart.
+    kit.release(&held).await?;
+    lost("a write after a release", held.clone(), session.clone()).await?;
+    let again = kit.acquire_as(LeaseGrant { takeover: Takeover::IfExpired, ..forced.clone() }).await?;
+    lost("a write with the epoch before", held, session.clone()).await?;
+    kit.apply(write(&session, &again)).await?;
+    kit.apply(kit.commit().fence(again.clone()).op(Op::DeleteSession { session: session.clone(), force: false })).await?;
+    lost("a write to a deleted session", again.clone(), session.clone()).await?;
+    let reborn = kit.create("s").await?;
+    lost("a write to a former life", again.clone(), session).await?;
+    let same_grant = LeaseGrant { name: LeaseName::Session(reborn.clone()), ..forced };
+    kit.acquire_as(same_grant).await?;
+    lost("a write with the fence of a former life", again, reborn).await
+}
+
+/// Work that only a holder does, and work that anybody may do, which a lost fence refuses too.
+fn fenced_work(kit: &Kit, session: &SessionRef) -> Vec<Commit> {
+    let mut work: Vec<Commit> = exclusive_ops(session).into_iter().map(|op| kit.commit().op(op)).collect();
+    work.push(kit.commit().op(Op::PutRecord(put("c", "k", "1"))));
+    work.push(kit.commit().op(Op::PatchSession { session: session.clone(), patch: pinning() }));
+    work
+}
+
+fn pinning() -> SessionPatch {
+    SessionPatch { pinned: Some(true), ..SessionPatch::default() }
+}
+
+fn owned(session: &SessionRef, collection: &str) -> Op {
+    Op::PutRecord(Put { owner: Some(session.clone()), ..put(collection, "k", "1") })
+}
+
+fn events(session: &SessionRef, stream: &str, events: Vec<NewEvent>) -> Op {
+    Op::AppendEvents { session: session.clone(), stream: name(stream), expect_next: None, events }
+}
+
+fn dropping(session: &SessionRef, stream: &str) -> Op {
+    Op::DropEvents { session: session.clone(), stream: name(stream), through: None, close: true }
+}
+
+fn unput(session: &SessionRef, collection: &str) -> Op {
+    let owner = Some(session.clone());
+    Op::DeleteRecord { collection: name(collection), key: name("k"), owner, expect: Expect::Any }
+}
+
+/// What only the holder may do, as the specification lists it. Runs `old` (failed) and `new` are those of
+/// [`worked_on`].
+fn exclusive_ops(session: &SessionRef) -> Vec<Op> {
+    let s = || session.clone();
+    let usage = Usage { requests: 1, ..Usage::default() };
+    let failed = Op::TransitionRun { session: s(), run: name("old"), from: RunStates::ALL, to: RunState::Failed, error: None };
+    let mut ops = vec![
+        Op::Append { session: s(), entries: vec![user("x")] },
+        Op::MoveLeaf { session: s(), to: None },
+        Op::StartRun { session: s(), run: run("another") },
+        failed,
+        Op::ReopenRun { session: s(), run: name("old") },
+        Op::PatchRun { session: s(), run: name("old"), patch: RunPatch { model: Some(None), ..RunPatch::default() } },
+        Op::AddUsage { session: s(), run: None, usage },
+        Op::DeleteSession { session: s(), force: false },
+    ];
+    for stream in ["runs", "response-items", "usage", "partial/t"] {
+        ops.push(events(session, stream, vec![event("x", 1)]));
+        ops.push(dropping(session, stream));
+    }
+    for collection in ["intents", "tool-claims", "lineage", "response-runs", "response-turns"] {
+        ops.push(owned(session, collection));
+        ops.push(unput(session, collection));
+    }
+    ops
+}
+
+/// What anybody may do while a session is held.
+fn shared_ops(session: &SessionRef) -> Vec<Op> {
+    let mut ops = vec![Op::PatchSession { session: session.clone(), patch: pinning() }, Op::PutRecord(put("intents", "free", "1"))];
+    for collection in ["guidance", "approvals", "cancel-requests", "bindings", "projects", "capabilities", "a host's own"] {
+        ops.push(owned(session, collection));
+        ops.push(unput(session, collection));
+    }
+    for stream in ["capabilities", "a host's own", "runs of the host"] {
+        ops.push(events(session, stream, vec![event("x", 1)]));
+        ops.push(dropping(session, stream));
+    }
+    ops
+}
+
+/// A session that has something for each exclusive op to work on.
+async fn worked_on(kit: &Kit, id: &str) -> Outcome<SessionRef> {
+    let session = kit.create(id).await?;
+    kit.append(&session, vec![user("one"), user("two")]).await?;
+    kit.start(&session, run("old")).await?;
+    kit.apply(kit.commit().op(kit.moving(&session, &name("old"), RunState::Failed))).await?;
+    for collection in ["intents", "tool-claims", "lineage", "response-runs", "response-turns"] {
+        let own = Put { owner: Some(session.clone()), ..put(collection, "k", "0") };
+        kit.put(own).await?;
+    }
+    Ok(session)
+}
+
+async fn lea_004_exclusive_work_needs_the_lease_and_shared_work_does_not(cx: &Context) -> Outcome {
+    let ttl = cx.lease_ms();
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = worked_on(&kit, "s").await?;
+    let held = kit.acquire(&session, 600_000).await?;
+    let before = kit.snapshot().await?;
+    for client in [&kit, &other] {
+        for op in exclusive_ops(&session) {
+            let what = format!("{op:?}");
+            client.refused(client.commit().op(op), ErrorKind::LeaseHeld).await?;
+            kit.unchanged(&before, &what).await?;
+        }
+    }
+    let lease = kit.lease(&session).await?;
+    for op in shared_ops(&session) {
+        other.apply(other.commit().op(op)).await?;
+    }
+    ensure_eq!(kit.lease(&session).await?, lease, "the lease after shared work");
+    kit.apply(kit.appending(&session, vec![user("three")]).fence(held.clone())).await?;
+    // Several sessions in one commit: the fence of one is no fence of the other.
+    let free = kit.create("free").await?;
+    let both = |fence: &Fence| {
+        kit.appending(&free, vec![user("x")]).op(Op::Append { session: session.clone(), entries: vec![user("y")] }).fence(fence.clone())
+    };
+    let of_free = kit.acquire(&free, 600_000).await?;
+    kit.refused(both(&of_free), ErrorKind::LeaseHeld).await?;
+    kit.release(&of_free).await?;
+    kit.apply(both(&held)).await?;
+    kit.release(&held).await?;
+    other.apply(other.appending(&session, vec![user("free again")])).await?;
+
+    for (at, op) in (0..).zip(exclusive_ops(&session)) {
+        let kit = kit.in_workspace(&format!("expired {at}"));
+        let session = worked_on(&kit, "s").await?;
+        let held = kit.acquire(&session, ttl).await?;
+        cx.pass_ms(if at == 0 || cx.clock().is_some() { ttl + 1 } else { 0 }).await;
+        if cx.clock().is_none() && at > 0 {
+            // Without a clock to set, one real expiry has to do for all.
+            break;
+        }
+        let op = on(op, &session);
+        let deletes = matches!(op, Op::DeleteSession { .. });
+        // A run that moves on is a state of its own; here only the lease matters.
+        let expected = match &op {
+            Op::TransitionRun { .. } => Some(ErrorKind::RunState),
+            _ => None,
+        };
+        let answer = other.store.commit(kit.commit().op(op.clone())).await;
+        match expected {
+            Some(kind) => {
+                ensure_refused!(answer, kind, "{op:?} over an expired lease");
+                kit.apply(kit.appending(&session, vec![user("mine still")]).fence(held)).await?;
+            }
+            None => {
+                answer.map_err(|error| Stop::fail(format!("{op:?} over an expired lease was refused: {error}")))?;
+                kit.refused(kit.appending(&session, vec![user("late")]).fence(held), ErrorKind::LeaseLost).await?;
+                if !deletes {
+                    let view = kit.lease(&session).await?.map(|view| (view.state, view.epoch));
+                    ensure_eq!(view, Some((LeaseState::Released, 2)), "the lease after {op:?} over it");
+                }
+            }
+        }
+    }
+
+    let kit = kit.in_workspace("active");
+    let session = worked_on(&kit, "s").await?;
+    kit.start(&session, run("new")).await?;
+    let held = kit.acquire(&session, ttl).await?;
+    cx.pass_ms(ttl + 1).await;
+    let before = kit.snapshot().await?;
+    for op in exclusive_ops(&session) {
+        let what = format!("{op:?} over an expired lease while a run is active");
+        other.refused(kit.commit().op(op), ErrorKind::ActiveRun).await?;
+        kit.unchanged(&before, &what).await?;
+    }
+    for op in shared_ops(&session) {
+        other.store.commit(kit.commit().op(op)).await?;
+    }
+    kit.apply(kit.appending(&session, vec![user("the holder goes on")]).fence(held)).await?;
+    Ok(())
+}
+
+/// The same op on another session.
+fn on(mut op: Op, target: &SessionRef) -> Op {
+    match &mut op {
+        Op::Append { session, .. }
+        | Op::MoveLeaf { session, .. }
+        | Op::StartRun { session, .. }
+        | Op::TransitionRun { session, .. }
+        | Op::ReopenRun { session, .. }
+        | Op::PatchRun { session, .. }
+        | Op::AddUsage { session, .. }
+        | Op::DeleteSession { session, .. }
+        | Op::AppendEvents { session, .. }
+        | Op::DropEvents { session, .. } => *session = target.clone(),
+        Op::PutRecord(put) => put.owner = Some(target.clone()),
+        Op::DeleteRecord { owner, .. } => *owner = Some(target.clone()),
+        _ => {}
+    }
+    op
+}
+
+async fn lea_005_several_leases_are_taken_all_or_none(cx: &Context) -> Outcome {
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    let names = || ["a", "b", "c"].map(|id| LeaseName::Named(name(id)));
+    let all = |client: &Kit, order: [usize; 3]| -> (Commit, Vec<LeaseGrant>) {
+        let names = names();
+        let grants: Vec<_> = order
+            .into_iter()
+            .filter_map(|at| names.get(at).cloned())
+            .map(|name| LeaseGrant { name, ..client.session_grant(&session, 600_000) })
+            .collect();
+        (grants.iter().cloned().fold(client.commit(), |commit, grant| commit.op(Op::AcquireLease(grant))), grants)
+    };
+    for taken in names() {
+        let grant = LeaseGrant { name: taken.clone(), ..kit.session_grant(&session, 600_000) };
+        let held = kit.acquire_as(grant).await?;
+        let epochs = epochs(&kit).await?;
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            other.refused(all(&other, order).0, ErrorKind::LeaseHeld).await?;
+        }
+        ensure_eq!(self::epochs(&kit).await?, epochs, "owners and epochs after a set that was refused");
+        kit.release(&held).await?;
+    }
+    let (commit, grants) = all(&kit, [0, 1, 2]);
+    kit.apply(commit).await?;
+    let mut fences = Vec::new();
+    for grant in &grants {
+        fences.push(fence(grant, epoch_of(&kit, &grant.name).await?));
+    }
+    let write = |fences: &[Fence]| {
+        fences.iter().cloned().fold(kit.appending(&session, vec![user("x")]), Commit::fence)
+    };
+    kit.apply(write(&fences)).await?;
+    for lost in 0..3 {
+        let mut wrong = fences.clone();
+        if let Some(fence) = wrong.get_mut(lost) {
+            fence.epoch += 1;
+        }
+        let before = kit.snapshot().await?;
+        kit.refused(write(&wrong), ErrorKind::LeaseLost).await?;
+        kit.unchanged(&before, &format!("a commit whose fence {lost} is lost")).await?;
+    }
+    for fence in &fences {
+        kit.release(fence).await?;
+    }
+
+    let mut racers = Vec::new();
+    for (at, racer) in cx.kits(4).await?.into_iter().enumerate() {
+        let order = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]][at % 4];
+        let session = session.clone();
+        racers.push(spawn(async move {
+            let mut won = 0;
+            for _ in 0..40 {
+                let names = ["a", "b", "c"].map(|id| LeaseName::Named(name(id)));
+                let grants = order.map(|at| LeaseGrant { name: names[at].clone(), ..racer.session_grant(&session, 600_000) });
+                let commit = grants.iter().cloned().fold(racer.commit(), |commit, grant| commit.op(Op::AcquireLease(grant)));
+                match racer.store.commit(commit).await {
+                    Ok(_) => {
+                        won += 1;
+                        let mut release = racer.commit();
+                        for grant in &grants {
+                            let view = racer.lease_named(grant.name.clone()).await?;
+                            let Some(view) = view else { return Err(Stop::fail("a taken lease is not there")) };
+                            ensure_eq!(view.owner, grant.owner, "the holder of one lease of a set that was taken whole");
+                            release = release.op(Op::ReleaseLease { fence: fence(grant, view.epoch) });
+                        }
+                        racer.apply(release).await?;
+                    }
+                    Err(error) => {
+                        ensure_refused!(Err::<(), _>(error), ErrorKind::LeaseHeld, "a set that somebody else holds");
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+            Ok(won)
+        }));
+    }
+    let won: u32 = gather(racers).await?.into_iter().sum();
+    ensure!(won > 0, "nobody ever got the whole set");
+    Ok(())
+}
+
+/// Owners and epochs of the leases a, b and c.
+async fn epochs(kit: &Kit) -> Outcome<Vec<Option<(u64, LeaseState)>>> {
+    let mut epochs = Vec::new();
+    for id in ["a", "b", "c"] {
+        let view = kit.lease_named(LeaseName::Named(name(id))).await?;
+        epochs.push(view.map(|view| (view.epoch, view.state)));
+    }
+    Ok(epochs)
+}
+
+async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
+    let ttl = cx.lease_ms();
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    let renewing = |fence: &Fence, ttl_ms| kit.commit().op(Op::RenewLease { fence: fence.clone(), ttl_ms });
+    let held = kit.acquire(&session, ttl).await?;
+    let (row, mark): (_, Mark) = (kit.row(&session).await?, kit.mark(&session).await?);
+    let first = expiry(&kit, &session).await?;
+    kit.apply(renewing(&held, 1)).await?;
+    ensure_eq!(expiry(&kit, &session).await?, first, "the expiry after a renewal for a shorter time");
+    kit.apply(renewing(&held, ttl * 4)).await?;
+    let later = expiry(&kit, &session).await?;
+    ensure!(later.since_ms(first) >= i64::try_from(ttl * 3).unwrap_or(0), "the renewal moved the expiry from {first:?} to {later:?} only");
+    ensure_eq!(kit.row(&session).await?, row, "the session after renewals");
+    ensure_eq!(kit.mark(&session).await?, mark, "the mark after renewals");
+    cx.pass_ms(ttl + 1).await;
+    let wanted = || taking(&other, other.session_grant(&session, ttl));
+    other.refused(wanted(), ErrorKind::LeaseHeld).await?;
+
+    // Expired and not taken over: the holder may go on.
+    cx.pass_ms(ttl * 4).await;
+    kit.apply(renewing(&held, ttl)).await?;
+    other.refused(wanted(), ErrorKind::LeaseHeld).await?;
+    cx.pass_ms(ttl + 1).await;
+    other.apply(wanted()).await?;
+    let theirs = other.lease(&session).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;
+    let beside = renewing(&held, ttl).op(Op::PutRecord(put("c", "k", "1")));
+    kit.refused(beside, ErrorKind::LeaseLost).await?;
+    kit.refused(kit.commit().op(Op::ReleaseLease { fence: held.clone() }), ErrorKind::LeaseLost).await?;
+    kit.unchanged(&before, "renewing a lost lease").await?;
+    ensure_eq!(other.lease(&session).await?, theirs, "the lease of the new holder");
+
+    let forced = LeaseGrant { takeover: Takeover::Force, ..kit.session_grant(&session, ttl) };
+    let held = kit.acquire_as(forced).await?;
+    kit.release(&held).await?;
+    kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;
+    for wrong in [0, 86_400_001] {
+        kit.refused(renewing(&held, wrong), ErrorKind::Invalid).await?;
+    }
+    let held = kit.acquire(&session, ttl).await?;
+    kit.apply(kit.commit().fence(held.clone()).op(Op::DeleteSession { session: session.clone(), force: false })).await?;
+    kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;
+    kit.create("s").await?;
+    kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;
+    Ok(())
+}
+
+async fn expiry(kit: &Kit, session: &SessionRef) -> Outcome<Timestamp> {
+    let view = kit.lease(session).await?;
+    view.map(|view| view.expires_at).ok_or_else(|| Stop::fail("a held lease is not there"))
+}

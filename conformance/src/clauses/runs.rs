@@ -1,3 +1,406 @@
-//! Clauses on runs, and on the events and entries written with them.
+//! Runs and events: one active run, only the transitions of the table, contiguous events.
 
-clauses! { ($) runs_tests; }
+use turnkeep_core::commit::{Commit, Fence, NewEntry, NewRun, Op, RunPatch};
+use turnkeep_core::model::{LeaseState, RunState, RunStates};
+use turnkeep_core::query::{EventQuery, RunQuery};
+use turnkeep_core::rules::{REOPENABLE, may_follow};
+use turnkeep_core::{ErrorKind, RunId, SessionRef};
+
+use crate::clause::{Kind, Running};
+use crate::context::Context;
+use crate::kit::{Kit, event, gather, keyed, name, no, note, payload, put, run, spawn, user};
+use crate::peer;
+use crate::verdict::{Outcome, Stop};
+
+clauses! { ($) runs_tests;
+    "STA-001" sta_001_only_the_transitions_of_the_table {
+        title: "A run moves only along the transitions of the table; each other one answers RunState and changes nothing.",
+        why: "A run that is completed and failed at once cannot be recovered.",
+        catches: "a backend that writes any state it is told",
+    }
+    "STA-002" sta_002_a_transition_outside_from_refuses_the_commit {
+        title: "A transition whose run is in none of the states it names refuses the whole commit: completing twice appends nothing twice.",
+        why: "A retried completion would add the answer again.",
+        catches: "a backend that skips a transition that does not fit",
+    }
+    "STA-003" sta_003_a_finished_run_comes_back_only_by_reopening {
+        title: "A finished run becomes active only by an explicit reopen, and a completed one never.",
+        why: "A late event of a dead worker must not bring its run back to life.",
+        catches: "a backend that treats every state alike",
+    }
+    "STA-004" sta_004_a_second_active_run_is_refused {
+        title: "A second active run in a session is refused, also in the same instant, through another handle and from another process.",
+        kind: Kind::Stochastic,
+        why: "Two agents in one conversation answer over each other.",
+        catches: "a backend that looks for an active run before the transaction",
+        peer: Some(start_elsewhere),
+    }
+    "STA-005" sta_005_starting_a_run_never_overwrites_one {
+        title: "Starting a run under a used id answers AlreadyExists and leaves the first untouched; attempts at an intent are numbered, and one behind the newest is refused.",
+        why: "A run that is overwritten takes its error and usage along.",
+        catches: "a backend that starts runs with an upsert",
+    }
+    "STA-006" sta_006_admission_and_closing_are_one_atom_each {
+        title: "Admission (lease, intent, run, user entry, turn start, started event) is one atom, and so is closing (entries, run, turn end, terminal event, lease release).",
+        why: "Between the parts lies every state that recovery cannot explain.",
+        catches: "a backend that takes the lease outside the commit",
+    }
+    "STA-007" sta_007_events_are_contiguous_and_a_cursor_gives_the_tail {
+        title: "Events of a stream are numbered without gaps from 1; a read after a number gives exactly what is missing, also after the beginning was dropped.",
+        why: "A client that reconnects must neither miss nor repeat an event.",
+        catches: "a backend that numbers events over all streams",
+    }
+    "STA-008" sta_008_a_host_key_is_used_once {
+        title: "A host key used twice in a session is refused, also within one commit, and the first entry is untouched; other sessions may use it.",
+        why: "Hosts mark turns and imports by keys, and rely on each being there once.",
+        catches: "a backend whose key index is not unique, or not per session",
+    }
+}
+
+/// Brings a run into a state along the table.
+async fn reach(kit: &Kit, session: &SessionRef, id: &str, state: RunState) -> Outcome<RunId> {
+    let start = if state == RunState::Pending { RunState::Pending } else { RunState::Running };
+    kit.start(session, NewRun { state: start, ..run(id) }).await?;
+    if state != start {
+        kit.apply(kit.commit().op(kit.moving(session, &name(id), state))).await?;
+    }
+    Ok(name(id))
+}
+
+async fn sta_001_only_the_transitions_of_the_table(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    for from in RunState::ALL {
+        for to in RunState::ALL {
+            let session = kit.create(&format!("{} {}", from.as_str(), to.as_str())).await?;
+            let id = reach(&kit, &session, "r", from).await?;
+            let before = (kit.row(&session).await?, kit.rows(kit.rows_of(&session)).await?);
+            let mut commit = kit.appending(&session, vec![user("words")]);
+            commit = commit.op(Op::TransitionRun {
+                session: session.clone(),
+                run: id,
+                from: RunStates::ALL,
+                to,
+                error: Some(payload("{\"code\":1}")),
+            });
+            if may_follow(from, to) {
+                kit.apply(commit).await?;
+                let run = kit.find_run(&session, "r").await?.ok_or_else(|| Stop::fail("the run is gone"))?;
+                ensure_eq!(run.state, to, "the state after {} to {}", from.as_str(), to.as_str());
+                ensure_eq!(run.finished_at.is_some(), to.is_terminal(), "finished_at in {}", to.as_str());
+                ensure_eq!(run.error, Some(payload("{\"code\":1}")), "the error in {}", to.as_str());
+                let active = kit.row(&session).await?.active_run.is_some();
+                ensure_eq!(active, !to.is_terminal(), "the session has an active run in {}", to.as_str());
+            } else {
+                kit.refused(commit, ErrorKind::RunState).await?;
+                let after = (kit.row(&session).await?, kit.rows(kit.rows_of(&session)).await?);
+                ensure_eq!(after, before, "a session after {} to {} was refused", from.as_str(), to.as_str());
+            }
+        }
+    }
+    for state in RunState::ALL {
+        let session = kit.create(&format!("begin {}", state.as_str())).await?;
+        let start = kit.commit().op(Op::StartRun { session: session.clone(), run: NewRun { state, ..run("r") } });
+        if matches!(state, RunState::Pending | RunState::Running) {
+            kit.apply(start).await?;
+        } else {
+            kit.refused(start, ErrorKind::Invalid).await?;
+        }
+    }
+    Ok(())
+}
+
+fn complete(kit: &Kit, session: &SessionRef, from: RunStates) -> Commit {
+    kit.appending(session, vec![user("the answer")]).op(Op::TransitionRun {
+        session: session.clone(),
+        run: name("r"),
+        from,
+        to: RunState::Completed,
+        error: None,
+    })
+}
+
+async fn sta_002_a_transition_outside_from_refuses_the_commit(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    kit.start(&session, run("r")).await?;
+    let before = kit.snapshot().await?;
+    let pending = RunStates::of(&[RunState::Pending]);
+    kit.refused(complete(&kit, &session, pending), ErrorKind::RunState).await?;
+    kit.unchanged(&before, "completing from a state that the run is not in").await?;
+    kit.apply(complete(&kit, &session, RunStates::ACTIVE)).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(complete(&kit, &session, RunStates::ACTIVE), ErrorKind::RunState).await?;
+    kit.refused(complete(&kit, &session, RunStates::ALL), ErrorKind::RunState).await?;
+    kit.unchanged(&before, "completing twice").await?;
+    let unknown = kit.commit().op(kit.moving(&session, &name("q"), RunState::Failed));
+    kit.refused(unknown, ErrorKind::NotFound).await?;
+    ensure_eq!(kit.texts(&session).await?, ["the answer"], "answers");
+    Ok(())
+}
+
+async fn sta_003_a_finished_run_comes_back_only_by_reopening(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    for state in RunState::ALL {
+        let session = kit.create(state.as_str()).await?;
+        let id = reach(&kit, &session, "r", state).await?;
+        let before = kit.snapshot().await?;
+        if state.is_terminal() {
+            for to in RunStates::ACTIVE.iter() {
+                let back = Op::TransitionRun { session: session.clone(), run: id.clone(), from: RunStates::ALL, to, error: None };
+                kit.refused(kit.commit().op(back), ErrorKind::RunState).await?;
+            }
+            kit.unchanged(&before, "transitions of a finished run").await?;
+        }
+        let reopen = kit.commit().op(Op::ReopenRun { session: session.clone(), run: id.clone() });
+        if REOPENABLE.contains(state) {
+            kit.apply(reopen).await?;
+            let run = kit.find_run(&session, "r").await?;
+            let seen = run.map(|run| (run.state, run.finished_at, run.error));
+            ensure_eq!(seen, Some((RunState::Running, None, None)), "a run reopened from {}", state.as_str());
+            ensure_eq!(kit.row(&session).await?.active_run, Some(id), "the active run after reopening");
+        } else {
+            kit.refused(reopen, ErrorKind::RunState).await?;
+            kit.unchanged(&before, "reopening a run that cannot be").await?;
+        }
+    }
+    let session = kit.create("busy").await?;
+    let old = reach(&kit, &session, "old", RunState::Failed).await?;
+    kit.start(&session, run("new")).await?;
+    kit.refused(kit.commit().op(Op::ReopenRun { session: session.clone(), run: old }), ErrorKind::ActiveRun).await?;
+    Ok(())
+}
+
+/// Waits for the sign, then tries to start a run.
+fn start_elsewhere<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
+    Box::pin(async move {
+        let kit = cx.kit().await?;
+        let row = kit.find("s").await?.ok_or_else(|| Stop::fail("the session is not there"))?;
+        peer::tell("ready")?;
+        for _ in 0..20_000 {
+            if kit.record("c", "go").await?.is_some() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        if try_start(&kit, &row.session_ref(), role).await? { peer::tell("won") } else { peer::tell("lost") }
+    })
+}
+
+async fn try_start(kit: &Kit, session: &SessionRef, id: &str) -> Outcome<bool> {
+    let start = kit.appending(session, vec![user(id)]).op(Op::StartRun { session: session.clone(), run: run(id) });
+    match kit.store.commit(start).await {
+        Ok(_) => Ok(true),
+        Err(error) => {
+            ensure_refused!(Err::<(), _>(error), ErrorKind::ActiveRun, "a second active run");
+            Ok(false)
+        }
+    }
+}
+
+async fn sta_004_a_second_active_run_is_refused(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    for round in 0..10 {
+        let mut racers = Vec::new();
+        for racer in 0..6 {
+            let (kit, session) = (cx.kit().await?, session.clone());
+            racers.push(spawn(async move { try_start(&kit, &session, &format!("r{round} {racer}")).await }));
+        }
+        let won = gather(racers).await?.into_iter().filter(|won| *won).count();
+        ensure_eq!(won, 1, "runs started in round {round}");
+        let active = RunQuery { states: RunStates::ACTIVE, ..kit.runs_of(&session) };
+        let active = kit.runs(active).await?;
+        ensure_eq!(active.len(), 1, "active runs in round {round}");
+        kit.apply(kit.commit().op(kit.moving(&session, &active[0].id, RunState::Completed))).await?;
+    }
+    if cx.manifest.capabilities.multi_process {
+        let peers = ["peer 1", "peer 2", "peer 3"].map(|role| cx.start_peer(role));
+        // They wait for the sign once they are there; the sign may as well come first.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        kit.put(put("c", "go", "1")).await?;
+        let mut won = usize::from(try_start(&kit, &session, "here").await?);
+        for peer in peers {
+            won += peer?.ended().await?.iter().filter(|line| *line == "won").count();
+        }
+        ensure_eq!(won, 1, "runs started over all processes");
+    }
+    ensure_eq!(kit.texts(&session).await?.len() as u32, kit.row(&session).await?.runs, "one entry per run that started");
+    Ok(())
+}
+
+async fn sta_005_starting_a_run_never_overwrites_one(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    let attempt = |id: &str, after: Option<&str>| NewRun { intent: Some(name("i")), after: after.map(name), ..run(id) };
+    let starting = |run: NewRun| kit.commit().op(Op::StartRun { session: session.clone(), run });
+    let fail = |id: &str| kit.commit().op(kit.moving(&session, &name(id), RunState::Failed));
+    let first = NewRun { model: Some("m".to_owned()), ..attempt("r1", None) };
+    kit.apply(starting(first)).await?;
+    let patch = RunPatch { progress: Some(Some(payload("{\"at\":1}"))), ..RunPatch::default() };
+    kit.apply(kit.commit().op(Op::PatchRun { session: session.clone(), run: name("r1"), patch })).await?;
+    kit.apply(fail("r1")).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(starting(run("r1")), ErrorKind::AlreadyExists).await?;
+    kit.refused(starting(attempt("r2", None)), ErrorKind::VersionConflict).await?;
+    kit.refused(starting(attempt("r2", Some("r0"))), ErrorKind::VersionConflict).await?;
+    kit.unchanged(&before, "runs that were refused").await?;
+    kit.apply(starting(attempt("r2", Some("r1")))).await?;
+    kit.apply(fail("r2")).await?;
+    kit.refused(starting(attempt("r3", Some("r1"))), ErrorKind::VersionConflict).await?;
+    kit.apply(starting(attempt("r3", Some("r2")))).await?;
+    let attempts = kit.runs(RunQuery { intent: Some(name("i")), ..kit.runs_of(&session) }).await?;
+    let seen: Vec<_> = attempts.iter().map(|run| (run.id.as_str(), run.attempt, run.retry_of.as_ref().map(RunId::as_str))).collect();
+    ensure_eq!(seen, [("r1", 1, None), ("r2", 2, Some("r1")), ("r3", 3, Some("r2"))], "attempts");
+    ensure_eq!(attempts[0].model.as_deref(), Some("m"), "the model of the first attempt");
+    let other = kit.create("other").await?;
+    kit.start(&other, attempt("r1", None)).await?;
+    Ok(())
+}
+
+/// Everything that taking in a request consists of.
+fn admission(kit: &Kit, session: &SessionRef, ttl_ms: u64) -> (Commit, turnkeep_core::commit::LeaseGrant) {
+    let grant = kit.session_grant(session, ttl_ms);
+    let mut intent = put("intents", "i", "{\"opaque\":true}");
+    intent.owner = Some(session.clone());
+    let start = NewEntry { key: Some(name("turn/t/start")), kind: name("turn_start"), turn: Some(name("t")), ..note("") };
+    let asked = NewEntry { turn: Some(name("t")), run: Some(name("r")), ..user("question") };
+    let commit = kit
+        .commit()
+        .op(Op::AcquireLease(grant.clone()))
+        .op(Op::PutRecord(intent))
+        .op(Op::StartRun { session: session.clone(), run: NewRun { state: RunState::Pending, intent: Some(name("i")), ..run("r") } })
+        .op(Op::Append { session: session.clone(), entries: vec![start, asked] })
+        .op(Op::AppendEvents { session: session.clone(), stream: name("runs"), expect_next: None, events: vec![event("run_started", 1)] });
+    (commit, grant)
+}
+
+async fn sta_006_admission_and_closing_are_one_atom_each(cx: &Context) -> Outcome {
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = kit.create("s").await?;
+    let before = kit.snapshot().await?;
+    let (commit, _) = admission(&kit, &session, cx.lease_ms());
+    let late = Op::MoveLeaf { session: session.clone(), to: Some(no(99)) };
+    kit.refused(commit.op(late.clone()), ErrorKind::NotFound).await?;
+    kit.unchanged(&before, "an admission whose last part is refused").await?;
+    ensure!(kit.lease(&session).await?.is_none(), "a refused admission left its lease");
+
+    let (commit, grant) = admission(&kit, &session, cx.lease_ms());
+    kit.apply(commit).await?;
+    let (again, _) = admission(&other, &session, cx.lease_ms());
+    other.refused(again, ErrorKind::LeaseHeld).await?;
+    let row = other.row(&session).await?;
+    ensure_eq!((row.active_run, row.messages, row.head), (Some(name("r")), 1, Some(no(2))), "the session after admission");
+    ensure!(other.record("intents", "i").await?.is_some(), "the intent is missing");
+    ensure_eq!(other.events(other.stream(&session, "runs")).await?.len(), 1, "events after admission");
+    let lease = other.lease(&session).await?.map(|lease| (lease.state, lease.owner, lease.epoch));
+    ensure_eq!(lease, Some((LeaseState::Held, kit.store.info().owner, 1)), "the lease after admission");
+
+    let fence = Fence { name: grant.name, owner: grant.owner, token: grant.token, epoch: 1 };
+    let end = NewEntry { key: Some(name("turn/t/end")), kind: name("turn_end"), turn: Some(name("t")), ..note("") };
+    let answer = NewEntry { turn: Some(name("t")), run: Some(name("r")), role: Some(name("assistant")), ..user("answer") };
+    let closing = || {
+        kit.appending(&session, vec![answer.clone(), end.clone()])
+            .fence(fence.clone())
+            .op(kit.moving(&session, &name("r"), RunState::Completed))
+            .op(Op::AppendEvents { session: session.clone(), stream: name("runs"), expect_next: None, events: vec![event("run_completed", 2)] })
+            .op(Op::ReleaseLease { fence: fence.clone() })
+    };
+    let before = kit.snapshot().await?;
+    let mut bad = closing();
+    bad.ops.insert(4, late);
+    kit.refused(bad, ErrorKind::NotFound).await?;
+    kit.unchanged(&before, "a closing whose last part is refused").await?;
+    kit.apply(closing()).await?;
+    let before = other.snapshot().await?;
+    kit.refused(closing(), ErrorKind::LeaseLost).await?;
+    other.unchanged(&before, "closing twice").await?;
+    let row = other.row(&session).await?;
+    ensure_eq!((row.active_run, row.messages, row.head), (None, 2, Some(no(4))), "the session after closing");
+    ensure_eq!(other.find_run(&session, "r").await?.map(|run| run.state), Some(RunState::Completed), "the run after closing");
+    ensure_eq!(other.events(other.stream(&session, "runs")).await?.len(), 2, "events after closing");
+    ensure_eq!(other.lease(&session).await?.map(|lease| lease.state), Some(LeaseState::Released), "the lease after closing");
+    let turn = turnkeep_core::query::EntryQuery { turn: Some(name("t")), ..other.every_entry(&session) };
+    ensure_eq!(other.walk(turn).await?.len(), 4, "entries of the turn");
+    Ok(())
+}
+
+async fn sta_007_events_are_contiguous_and_a_cursor_gives_the_tail(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let (a, b) = (kit.create("a").await?, kit.create("b").await?);
+    let append = |session: &SessionRef, stream: &str, n: u64, run: Option<&str>| {
+        let events = vec![turnkeep_core::commit::NewEvent { run: run.map(name), ..event("e", n) }];
+        kit.commit().op(Op::AppendEvents { session: session.clone(), stream: name(stream), expect_next: None, events })
+    };
+    for n in 1..=12 {
+        kit.apply(append(&a, "one", n, (n % 3 == 0).then_some("r"))).await?;
+        kit.apply(append(&a, "two", n + 100, None)).await?;
+        kit.apply(append(&b, "one", n + 200, None)).await?;
+    }
+    for (session, stream, offset) in [(&a, "one", 0), (&a, "two", 100), (&b, "one", 200)] {
+        let all = kit.events(kit.stream(session, stream)).await?;
+        let seen: Vec<_> = all.iter().map(|event| (event.number, event.payload.as_str().to_owned())).collect();
+        let expected: Vec<_> = (1..=12).map(|n| (n, format!("{{\"n\":{}}}", n + offset))).collect();
+        ensure_eq!(seen, expected, "events of {stream} in {session}");
+        for after in 0..=13 {
+            let tail = kit.events(EventQuery { after: Some(after), limit: 5, ..kit.stream(session, stream) }).await?;
+            let seen: Vec<_> = tail.iter().map(|event| event.number).collect();
+            ensure_eq!(seen, (after + 1..=12).collect::<Vec<_>>(), "events of {stream} after {after}");
+        }
+    }
+    let of_run = EventQuery { run: Some(name("r")), ..kit.stream(&a, "one") };
+    let seen: Vec<_> = kit.events(of_run).await?.iter().map(|event| event.number).collect();
+    ensure_eq!(seen, [3, 6, 9, 12], "events of a run");
+    let drop = |through| {
+        kit.commit().op(Op::DropEvents { session: a.clone(), stream: name("one"), through, close: false })
+    };
+    kit.apply(drop(Some(5))).await?;
+    for after in [0, 4, 5, 6] {
+        let tail = kit.events(EventQuery { after: Some(after), ..kit.stream(&a, "one") }).await?;
+        let seen: Vec<_> = tail.iter().map(|event| event.number).collect();
+        ensure_eq!(seen, (after.max(5) + 1..=12).collect::<Vec<_>>(), "events after {after}, five dropped");
+    }
+    kit.apply(drop(Some(3))).await?;
+    kit.apply(drop(None)).await?;
+    kit.apply(append(&a, "one", 13, None)).await?;
+    let seen: Vec<_> = kit.events(kit.stream(&a, "one")).await?.iter().map(|event| event.number).collect();
+    ensure_eq!(seen, [13], "the event after all were dropped");
+    ensure_eq!(kit.events(kit.stream(&a, "two")).await?.len(), 12, "events of the other stream");
+    Ok(())
+}
+
+async fn sta_008_a_host_key_is_used_once(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let (session, other) = (kit.create("s").await?, kit.create("other").await?);
+    kit.append(&session, vec![keyed("k", "first")]).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(kit.appending(&session, vec![user("x"), keyed("k", "second")]), ErrorKind::AlreadyExists).await?;
+    let twice = kit.appending(&session, vec![keyed("new", "x"), keyed("new", "y")]);
+    kit.refused(twice, ErrorKind::AlreadyExists).await?;
+    let over_ops = kit.appending(&session, vec![keyed("new", "x")]).op(Op::Append { session: session.clone(), entries: vec![keyed("new", "y")] });
+    kit.refused(over_ops, ErrorKind::AlreadyExists).await?;
+    kit.unchanged(&before, "keys used twice").await?;
+    kit.append(&other, vec![keyed("k", "elsewhere")]).await?;
+    let when = |key: &str| Op::WhenKey {
+        session: session.clone(),
+        key: name(key),
+        then: Box::new(Op::Append { session: session.clone(), entries: vec![user(key)] }),
+    };
+    let receipt = kit.apply(kit.commit().op(when("k")).op(when("missing"))).await?;
+    ensure_eq!(receipt.outcomes.get(1), Some(&turnkeep_core::Outcome::Skipped), "an op whose key is missing");
+    ensure_eq!(kit.texts(&session).await?, ["first", "k"], "the session after conditional ops");
+    let mut racers = Vec::new();
+    for racer in 0..6 {
+        let (kit, session) = (cx.kit().await?, session.clone());
+        racers.push(spawn(async move {
+            match kit.store.commit(kit.appending(&session, vec![keyed("race", &format!("{racer}"))])).await {
+                Ok(_) => Ok(true),
+                Err(error) => {
+                    ensure_refused!(Err::<(), _>(error), ErrorKind::AlreadyExists, "a key that was taken");
+                    Ok(false)
+                }
+            }
+        }));
+    }
+    ensure_eq!(gather(racers).await?.into_iter().filter(|won| *won).count(), 1, "racers that got the key");
+    Ok(())
+}
