@@ -3,3 +3,8 @@
 mod message;
 mod replay;
 mod replay_property;
+
+mod site;
+
+mod entries;
+mod sessions;

@@ -1,0 +1,328 @@
+//! Creating, finding, listing, deleting.
+
+use turnkeep_core::model::{Audience, Channel, TitleSource};
+use turnkeep_core::query::{AudienceFilter, SessionOrder};
+use turnkeep_core::{ErrorKind, Payload, SessionId};
+use turnkeep_sessions::{Draft, Message, Session};
+
+use crate::site::{Site, on_both};
+
+fn id(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+async fn ids(list: turnkeep_sessions::ListSessions) -> Vec<String> {
+    list.await.unwrap().items.into_iter().map(|row| row.id.to_string()).collect()
+}
+
+on_both!(
+    what_is_said_of_a_new_session_is_kept,
+    a_taken_id_is_refused_and_the_first_session_untouched,
+    a_create_with_a_request_id_lands_once,
+    a_lazy_session_is_stored_with_its_first_write,
+    a_lazy_session_can_begin_with_a_run,
+    a_prefix_opens_the_only_one_and_names_candidates_else,
+    hostile_ids_are_typed_errors,
+    an_exact_id_wins_over_longer_ones,
+    the_most_recent_of_a_directory_is_continued_or_made,
+    a_directory_opens_its_most_recent_session,
+    lists_filter_count_and_page,
+    sub_agents_are_hidden_from_default_lists,
+    deleting_takes_everything_and_the_id_starts_anew,
+    a_session_in_use_is_deleted_only_by_force,
+    renaming_works_while_somebody_else_runs,
+    workspaces_do_not_see_each_other,
+    everything_is_there_after_reopening,
+);
+
+async fn what_is_said_of_a_new_session_is_kept(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws
+        .sessions()
+        .create()
+        .id(id("one"))
+        .title("fix the parser")
+        .audience(Audience::SubAgent)
+        .parent(id("zero"))
+        .channel(Channel { kind: "room".into(), id: "7".into() })
+        .project("p")
+        .meta(Payload::new(r#"{"z":1,"a":2}"#).unwrap())
+        .await
+        .unwrap();
+    let profile = session.info().await.unwrap().profile;
+    let title = profile.title.unwrap();
+    assert_eq!((title.text.as_str(), title.source), ("fix the parser", TitleSource::Manual));
+    assert_eq!(profile.audience, Audience::SubAgent);
+    assert_eq!(profile.parent, Some(id("zero")));
+    assert_eq!(profile.channel.unwrap().id, "7");
+    assert_eq!(profile.project.as_deref(), Some("p"));
+    assert_eq!(profile.meta.unwrap().as_str(), r#"{"z":1,"a":2}"#);
+}
+
+async fn a_taken_id_is_refused_and_the_first_session_untouched(site: Site) {
+    let ws = site.workspace().await;
+    let first = ws.sessions().create().id(id("one")).title("first").await.unwrap();
+    first.append([Message::user("hello")]).await.unwrap();
+    let before = first.info().await.unwrap();
+    let refused = ws.sessions().create().id(id("one")).title("second").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(first.info().await.unwrap(), before);
+}
+
+async fn a_create_with_a_request_id_lands_once(site: Site) {
+    let ws = site.workspace().await;
+    let first = ws.sessions().create().title("t").request_id("job-1").await.unwrap();
+    let again = ws.sessions().create().title("t").request_id("job-1").await.unwrap();
+    assert_eq!(first.session_ref(), again.session_ref());
+    assert_eq!(ws.sessions().list().count().await.unwrap(), 1);
+    let other = ws.sessions().create().title("other").request_id("job-1").await.unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::RequestConflict);
+}
+
+async fn a_lazy_session_is_stored_with_its_first_write(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().id(id("lazy")).title("t").lazy().await.unwrap();
+    assert!(!session.is_stored());
+    assert_eq!(ws.sessions().list().count().await.unwrap(), 0);
+    assert_eq!(session.info().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(session.messages().await.unwrap().items.is_empty());
+    assert!(session.history().await.unwrap().items.is_empty());
+    assert!(session.replay().await.unwrap().messages.is_empty());
+    assert!(session.runs().list().await.unwrap().items.is_empty());
+    let made = session.append([Message::user("hello")]).await.unwrap();
+    assert_eq!(made.numbers.len(), 1);
+    assert!(session.is_stored());
+    session.append([Message::assistant("hi")]).await.unwrap();
+    let row = ws.sessions().open(&id("lazy")).await.unwrap().info().await.unwrap();
+    assert_eq!((row.messages, row.profile.title.unwrap().text.as_str()), (2, "t"));
+    // The id may have been taken meanwhile: nothing is merged.
+    let late = ws.sessions().create().id(id("lazy")).lazy().await.unwrap();
+    let refused = late.append([Message::user("mine?")]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(session.info().await.unwrap().messages, 2);
+}
+
+async fn a_lazy_session_can_begin_with_a_run(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().lazy().await.unwrap();
+    let run = session.begin_run(Message::user("hello")).await.unwrap();
+    run.complete([Message::assistant("hi")]).await.unwrap();
+    assert_eq!(session.info().await.unwrap().messages, 2);
+    assert_eq!(session.replay().await.unwrap().messages.len(), 2);
+}
+
+async fn a_prefix_opens_the_only_one_and_names_candidates_else(site: Site) {
+    let ws = site.workspace().await;
+    for name in ["abc-1", "abc-2", "abd", "a%c"] {
+        ws.sessions().create().id(id(name)).await.unwrap();
+    }
+    let open = |prefix: &'static str| {
+        let sessions = ws.sessions();
+        async move { sessions.open_by_prefix(prefix).await }
+    };
+    assert_eq!(open("abd").await.unwrap().id().as_str(), "abd");
+    assert_eq!(open("abc-2").await.unwrap().id().as_str(), "abc-2");
+    assert_eq!(open("a%").await.unwrap().id().as_str(), "a%c", "a wildcard is a letter like any other");
+    assert_eq!(open("x").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(open("A").await.unwrap_err().kind(), ErrorKind::NotFound, "ids are bytewise");
+    let ambiguous = open("abc").await.unwrap_err();
+    assert_eq!(ambiguous.kind(), ErrorKind::Ambiguous);
+    let candidates: Vec<&str> =
+        ambiguous.context().filter(|(name, _)| *name == "candidate").map(|(_, id)| id).collect();
+    assert_eq!(candidates, ["abc-1", "abc-2"]);
+}
+
+async fn hostile_ids_are_typed_errors(site: Site) {
+    let ws = site.workspace().await;
+    ws.sessions().create().id(id("one")).await.unwrap();
+    let long = "x".repeat(10 * 1024);
+    for (text, kind) in [
+        ("", ErrorKind::Invalid),
+        ("a\0b", ErrorKind::Invalid),
+        ("\u{1b}[31m", ErrorKind::Invalid),
+        (long.as_str(), ErrorKind::TooLarge),
+        ("../../x", ErrorKind::NotFound),
+        ("' OR 1=1 --", ErrorKind::NotFound),
+        ("%", ErrorKind::NotFound),
+    ] {
+        let refused = ws.sessions().open_by_prefix(text).await.unwrap_err();
+        assert_eq!(refused.kind(), kind, "{:?}", text.get(..8));
+    }
+}
+
+async fn an_exact_id_wins_over_longer_ones(site: Site) {
+    let ws = site.workspace().await;
+    for name in ["ab", "abc"] {
+        ws.sessions().create().id(id(name)).await.unwrap();
+    }
+    assert_eq!(ws.sessions().open_by_prefix("ab").await.unwrap().id().as_str(), "ab");
+}
+
+async fn the_most_recent_of_a_directory_is_continued_or_made(site: Site) {
+    let ws = site.workspace().await;
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    assert!(ws.sessions().recent_in(folder.path()).await.unwrap().is_none());
+    let made = ws.sessions().continue_recent(folder.path()).await.unwrap();
+    let newer = ws.sessions().create().cwd(folder.path()).await.unwrap();
+    ws.sessions().create().cwd(other.path()).await.unwrap();
+    ws.sessions().create().cwd(folder.path()).audience(Audience::SubAgent).await.unwrap();
+    let recent = ws.sessions().continue_recent(folder.path()).await.unwrap();
+    assert_eq!(recent.session_ref(), newer.session_ref());
+    made.append([Message::user("touched last")]).await.unwrap();
+    let recent = ws.sessions().continue_recent(folder.path()).await.unwrap();
+    assert_eq!(recent.session_ref(), made.session_ref());
+    made.archive(true).await.unwrap();
+    let recent = ws.sessions().continue_recent(folder.path()).await.unwrap();
+    assert_eq!(recent.session_ref(), newer.session_ref());
+    assert_eq!(ws.sessions().list().cwd(folder.path()).count().await.unwrap(), 2);
+}
+
+async fn a_directory_opens_its_most_recent_session(site: Site) {
+    let ws = site.workspace().await;
+    let folder = tempfile::tempdir().unwrap();
+    let session = ws.sessions().create().id(id("one")).cwd(folder.path()).await.unwrap();
+    let path = folder.path().to_str().unwrap();
+    let opened = ws.sessions().open_by_path_or_id(path).await.unwrap();
+    assert_eq!(opened.session_ref(), session.session_ref());
+    assert_eq!(ws.sessions().open_by_path_or_id("on").await.unwrap().id().as_str(), "one");
+    let empty = tempfile::tempdir().unwrap();
+    let none = ws.sessions().open_by_path_or_id(empty.path().to_str().unwrap()).await.unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+}
+
+async fn lists_filter_count_and_page(site: Site) {
+    let ws = site.workspace().await;
+    let mut made: Vec<Session> = Vec::new();
+    for number in 0..5 {
+        made.push(ws.sessions().create().id(id(&format!("s{number}"))).await.unwrap());
+    }
+    made[1].append([Message::user("needle in 100% hay")]).await.unwrap();
+    made[2].append([Message::user("nothing")]).await.unwrap();
+    made[3].rename("The Needle").await.unwrap();
+    made[4].pin(true).await.unwrap();
+    let sessions = ws.sessions();
+    assert_eq!(ids(sessions.list()).await, ["s4", "s3", "s2", "s1", "s0"], "the one that changed last comes first");
+    assert_eq!(ids(sessions.list().order(SessionOrder::Id).limit(2)).await, ["s0", "s1"]);
+    assert_eq!(ids(sessions.list().offset(3)).await, ["s1", "s0"]);
+    assert_eq!(ids(sessions.list().text("NEEDLE")).await, ["s3", "s1"]);
+    assert_eq!(ids(sessions.list().text("100%")).await, ["s1"]);
+    assert!(ids(sessions.list().text("1_0%")).await.is_empty(), "wildcards are literal");
+    assert_eq!(ids(sessions.list().with_messages()).await, ["s2", "s1"]);
+    assert_eq!(ids(sessions.list().pinned(true)).await, ["s4"]);
+    assert_eq!(sessions.list().count().await.unwrap(), 5);
+    assert_eq!(sessions.list().with_messages().count().await.unwrap(), 2);
+    let first = sessions.list().limit(3).total().await.unwrap();
+    assert_eq!((first.items.len(), first.total), (3, Some(5)));
+    let rest = sessions.list().limit(3).total().cursor(first.next.unwrap()).await.unwrap();
+    assert_eq!(rest.items.len(), 2);
+    assert!(rest.next.is_none());
+    let row = &sessions.list().text("nothing").await.unwrap().items[0];
+    assert_eq!((row.messages, row.preview.as_deref()), (1, Some("nothing")));
+    assert_eq!(sessions.list().limit(0).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+async fn sub_agents_are_hidden_from_default_lists(site: Site) {
+    let ws = site.workspace().await;
+    ws.sessions().create().id(id("main")).await.unwrap();
+    for number in 0..20 {
+        let name = id(&format!("child-{number}"));
+        ws.sessions().create().id(name).audience(Audience::SubAgent).parent(id("main")).await.unwrap();
+    }
+    assert_eq!(ids(ws.sessions().list()).await, ["main"]);
+    assert_eq!(ws.sessions().list().audience(AudienceFilter::SubAgent).count().await.unwrap(), 20);
+    assert_eq!(ws.sessions().list().audience(AudienceFilter::Any).count().await.unwrap(), 21);
+    assert_eq!(ws.sessions().recent().await.unwrap().unwrap().id().as_str(), "main");
+}
+
+async fn deleting_takes_everything_and_the_id_starts_anew(site: Site) {
+    let ws = site.workspace().await;
+    let old = ws.sessions().create().id(id("one")).title("old").await.unwrap();
+    let run = old.begin_run(Message::user("hello")).await.unwrap();
+    run.complete([Message::assistant("hi")]).await.unwrap();
+    ws.sessions().delete(id("one")).await.unwrap();
+    assert_eq!(ws.sessions().delete(id("one")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    for gone in [
+        ws.sessions().open(&id("one")).await.unwrap_err().kind(),
+        old.info().await.unwrap_err().kind(),
+        old.messages().await.unwrap_err().kind(),
+        old.runs().list().await.unwrap_err().kind(),
+        old.replay().await.unwrap_err().kind(),
+        old.append([Message::user("late")]).await.unwrap_err().kind(),
+    ] {
+        assert_eq!(gone, ErrorKind::NotFound);
+    }
+    let new = ws.sessions().create().id(id("one")).await.unwrap();
+    assert_eq!(new.info().await.unwrap().messages, 0);
+    assert!(new.runs().list().await.unwrap().items.is_empty());
+    assert_eq!(old.append([Message::user("late")]).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(new.messages().await.unwrap().items.is_empty(), "an old handle cannot reach the new session");
+}
+
+async fn a_session_in_use_is_deleted_only_by_force(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().await.unwrap();
+    let run = session.begin_run(Message::user("hello")).await.unwrap();
+    let other = site.workspace().await;
+    let refused = other.sessions().delete(session.id().clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LeaseHeld);
+    other.sessions().delete(session.id().clone()).force().await.unwrap();
+    let late = run.complete([Message::assistant("late")]).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::LeaseLost);
+    assert!(run.is_lost());
+}
+
+async fn renaming_works_while_somebody_else_runs(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("hello")).await.unwrap();
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    other.rename("theirs").await.unwrap();
+    assert_eq!(other.append([Message::user("no")]).await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    run.complete([Message::assistant("hi")]).await.unwrap();
+    assert_eq!(session.info().await.unwrap().profile.title.unwrap().text, "theirs");
+    session.append([Draft::title("by hand", TitleSource::Auto)]).await.unwrap();
+    let title = session.info().await.unwrap().profile.title.unwrap();
+    assert_eq!((title.text.as_str(), title.source), ("by hand", TitleSource::Auto));
+}
+
+async fn workspaces_do_not_see_each_other(site: Site) {
+    let one = site.workspace_named("one").await;
+    let two = site.workspace_named("two").await;
+    let session = one.sessions().create().id(id("same")).title("secret").await.unwrap();
+    let run = session.begin_run(Message::user("secret")).await.unwrap();
+    assert_eq!(two.sessions().list().audience(AudienceFilter::Any).count().await.unwrap(), 0);
+    assert!(ids(two.sessions().list().text("secret")).await.is_empty());
+    assert_eq!(two.sessions().open(&id("same")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(two.sessions().open_by_prefix("sa").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(two.sessions().delete(id("same")).force().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(two.runs().list().await.unwrap().items.is_empty());
+    assert!(two.recover().await.unwrap().left_alone.is_empty());
+    let other = two.sessions().create().id(id("same")).await.unwrap();
+    other.append([Message::user("mine")]).await.unwrap();
+    run.complete([Message::assistant("hi")]).await.unwrap();
+    assert_eq!(session.messages().await.unwrap().items.len(), 2);
+    assert_eq!(other.messages().await.unwrap().items.len(), 1);
+}
+
+async fn everything_is_there_after_reopening(site: Site) {
+    let (session, run) = {
+        let ws = site.workspace().await;
+        let session = ws.sessions().create().id(id("one")).title("t").await.unwrap();
+        let run = session.begin_run(Message::user("hello")).model("m").await.unwrap();
+        run.complete([Message::assistant("hi")]).await.unwrap();
+        let run = run.id().clone();
+        let id = session.id().clone();
+        drop(session);
+        ws.close().await.unwrap();
+        (id, run)
+    };
+    let ws = site.workspace().await;
+    assert_eq!(ids(ws.sessions().list()).await, ["one"]);
+    let session = ws.sessions().open(&session).await.unwrap();
+    let texts: Vec<String> =
+        session.messages().await.unwrap().items.iter().map(|stored| stored.message.text()).collect();
+    assert_eq!(texts, ["hello", "hi"]);
+    let run = session.runs().get(&run).await.unwrap();
+    assert_eq!(run.state, turnkeep_core::model::RunState::Completed);
+    assert_eq!(run.model.as_deref(), Some("m"));
+}
