@@ -10,4 +10,5 @@ mod ledger;
 mod paths_property;
 mod rows;
 mod sessions;
+mod soundness_property;
 mod support;
