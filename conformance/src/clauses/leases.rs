@@ -7,7 +7,7 @@ use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunSta
 use turnkeep_core::query::Mark;
 use turnkeep_core::{Error, ErrorKind, Expect, SessionRef, Timestamp};
 
-use crate::clause::Kind;
+use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::kit::{Kit, event, gather, name, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
@@ -45,6 +45,12 @@ clauses! { ($) leases_tests;
         title: "Renewing moves the expiry of a lease that is still held, never to an earlier time and without touching its session; a lost one answers LeaseLost.",
         why: "The renewal is how a holder learns that it must stop.",
         catches: "a backend whose renewal takes the lease back, or moves the revision of the session",
+    }
+    "LEA-007" lea_007_a_dead_owner_is_known_at_once {
+        title: "Where the store can tell, the lease of an owner that went away is taken over at once, and exclusive work needs no wait.",
+        needs: &[Need::OwnerLiveness],
+        why: "After a crash a person continues their session now, not when a timeout ends.",
+        catches: "a backend that waits for the expiry of a dead owner",
     }
 }
 
@@ -591,4 +597,32 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
 async fn expiry(kit: &Kit, session: &SessionRef) -> Outcome<Timestamp> {
     let view = kit.lease(session).await?;
     view.map(|view| view.expires_at).ok_or_else(|| Stop::fail("a held lease is not there"))
+}
+
+async fn lea_007_a_dead_owner_is_known_at_once(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let (taken, free) = (kit.create("taken").await?, kit.create("free").await?);
+    let gone = cx.kit().await?;
+    let fence = gone.acquire(&taken, 86_400_000).await?;
+    let started = Op::StartRun { session: taken.clone(), run: run("r") };
+    gone.apply(gone.appending(&taken, vec![user("left")]).fence(fence.clone()).op(started)).await?;
+    gone.acquire(&free, 86_400_000).await?;
+    kit.refused(kit.appending(&free, vec![user("x")]), ErrorKind::LeaseHeld).await?;
+    drop(gone);
+
+    kit.apply(kit.appending(&free, vec![user("at once")])).await?;
+    kit.refused(kit.appending(&taken, vec![user("x")]), ErrorKind::ActiveRun).await?;
+    let grant = LeaseGrant {
+        takeover: Takeover::IfOwnerDead,
+        purpose: LeasePurpose::Recovery,
+        ..kit.session_grant(&taken, cx.lease_ms())
+    };
+    let recovery = kit.acquire_as(grant).await?;
+    ensure_eq!(recovery.epoch, fence.epoch + 1, "the epoch of the recovery");
+    let close = kit.moving(&taken, &name("r"), RunState::Interrupted);
+    kit.apply(kit.commit().fence(recovery.clone()).op(close)).await?;
+    kit.release(&recovery).await?;
+    kit.say(&taken, "goes on").await?;
+    ensure_eq!(kit.texts(&taken).await?, ["left", "goes on"], "the recovered session");
+    Ok(())
 }

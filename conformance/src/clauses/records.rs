@@ -1,14 +1,16 @@
 //! Records: versioned documents, changed by compare-and-swap.
 
 use turnkeep_core::commit::{Op, Put};
-use turnkeep_core::model::Version;
+use turnkeep_core::model::{Record, Version};
 use turnkeep_core::query::{OwnerFilter, RecordQuery};
-use turnkeep_core::{Collection, ErrorKind, Expect, Guard};
+use turnkeep_core::id::Collection;
+use turnkeep_core::{ErrorKind, Expect, Guard, SessionRef};
 
-use crate::clause::Kind;
+use crate::clause::{Kind, Running};
 use crate::context::Context;
 use crate::kit::{Kit, gather, name, payload, put, spawn, user};
-use crate::verdict::Outcome;
+use crate::peer;
+use crate::verdict::{Outcome, Stop};
 
 clauses! { ($) records_tests;
     "REK-001" rek_001_every_put_gives_a_new_version {
@@ -27,10 +29,16 @@ clauses! { ($) records_tests;
         catches: "a backend that writes records in a transaction of their own",
     }
     "REK-004" rek_004_one_winner_among_many_claimants {
-        title: "Of many that claim one key, one wins, and the others read the winner's record.",
+        title: "Of many that claim one key, in one or several processes, one wins, and the others read the winner's record; no change made by version is lost.",
         kind: Kind::Stochastic,
+        peer: Some(count_elsewhere),
         why: "A tool call with side effects must run once.",
         catches: "a backend that checks Absent before it writes",
+    }
+    "REK-005" rek_005_a_record_moves_with_its_owner {
+        title: "A record given to another owner goes to the end of the new owner's list, moves the revision of both, and dies with the new one only; an exclusive one keeps its owner.",
+        why: "A binding that stays with its former session is lost when that session is deleted.",
+        catches: "a backend that keeps the owner of the first put, or deletes by a stale owner index",
     }
 }
 
@@ -105,6 +113,17 @@ async fn rek_002_a_record_made_again_matches_no_old_version(cx: &Context) -> Out
     kit.apply(swap).await?;
     let record = kit.record("c", "k").await?;
     ensure!(record.is_some_and(|record| record.version != old), "a record made again in one commit kept its version");
+
+    // The same by way of the owner, who takes the record along.
+    let session = kit.create("s").await?;
+    let owned = |session: &SessionRef, expect| Put { owner: Some(session.clone()), expect, ..put("c", "o", "1") };
+    let old = kit.put(owned(&session, Expect::Absent)).await?;
+    kit.delete(&session).await?;
+    ensure!(kit.record("c", "o").await?.is_none(), "a record outlived its owner");
+    let again = kit.create("s").await?;
+    kit.refused(kit.commit().op(Op::PutRecord(owned(&again, Expect::Version(old)))), ErrorKind::VersionConflict).await?;
+    let version = kit.put(owned(&again, Expect::Absent)).await?;
+    ensure!(version != old, "the record of a recreated session has the version of its former life");
     Ok(())
 }
 
@@ -125,6 +144,28 @@ async fn rek_003_an_expectation_and_an_append_stand_or_fall_together(cx: &Contex
     let guard = Guard::Record { collection: name("guidance"), key: name("g"), expect: Expect::Version(version) };
     kit.refused(kit.appending(&session, vec![user("again")]).guard(guard), ErrorKind::VersionConflict).await?;
     kit.unchanged(&before, "consuming twice").await?;
+    let append = || Op::Append { session: session.clone(), entries: vec![user("again")] };
+    let stale = |expect| Op::PutRecord(Put { expect, ..guidance.clone() });
+    let gone = |expect| Op::DeleteRecord { collection: name("guidance"), key: name("g"), owner: Some(session.clone()), expect };
+    for expect in [Expect::Absent, Expect::Version(version)] {
+        let refused = [
+            ("a put before the append", kit.commit().op(stale(expect)).op(append())),
+            ("a put between two appends", kit.commit().op(append()).op(stale(expect)).op(append())),
+            ("a delete after the append", kit.commit().op(append()).op(gone(expect))),
+            ("a put after another put", kit.commit().op(Op::PutRecord(put("c", "k", "1"))).op(append()).op(stale(expect))),
+        ];
+        for (what, commit) in refused {
+            kit.refused(commit, ErrorKind::VersionConflict).await?;
+            kit.unchanged(&before, what).await?;
+        }
+    }
+    // The other way round: the record is as expected, the append is refused.
+    let beside = kit.commit().op(Op::PutRecord(put("guidance", "g", "1"))).op(Op::Append {
+        session: kit.life("nobody"),
+        entries: vec![user("lost")],
+    });
+    kit.refused(beside, ErrorKind::NotFound).await?;
+    kit.unchanged(&before, "a put beside an append that is refused").await?;
     ensure_eq!(kit.texts(&session).await?, ["looked left"], "the history");
     let waiting = RecordQuery { status: Some(name("waiting")), ..kit.collection("guidance") };
     ensure_eq!(kit.records(waiting).await?.len(), 0, "guidance that waits");
@@ -171,5 +212,130 @@ async fn rek_004_one_winner_among_many_claimants(cx: &Context) -> Outcome {
     let owned = claims(&kits[0], &name("host-claims"), OwnerFilter::Session(session)).await?;
     ensure_eq!(owned.len(), 8, "claims of the session");
     ensure_eq!(claims(&kits[0], &name("host-claims"), OwnerFilter::Unowned).await?.len(), 0, "claims of nobody");
+
+    let mut peers = Vec::new();
+    if cx.manifest.capabilities.multi_process {
+        for at in 0..2 {
+            peers.push(cx.start_peer(&format!("process {at}"))?);
+        }
+    }
+    let counters = (CLAIMANTS + peers.len()) as u64;
+    let mut racers = Vec::new();
+    for (claimant, kit) in kits.iter().cloned().enumerate() {
+        racers.push(spawn(async move { count_and_claim(&kit, &format!("client {claimant}")).await }));
+    }
+    let mut won: u64 = gather(racers).await?.into_iter().sum();
+    for peer in peers {
+        won += peer.ended().await?.iter().filter_map(|line| line.parse::<u64>().ok()).sum::<u64>();
+    }
+    ensure_eq!(won, KEYS, "claims granted over all processes");
+    let counted = kits[0].record("shared", "counter").await?.map(|record| record.payload.as_str().to_owned());
+    ensure_eq!(counted, Some((counters * COUNTED).to_string()), "changes that {counters} counters made");
+    Ok(())
+}
+
+/// Keys that all processes claim.
+const KEYS: u64 = 20;
+/// Changes that each of them counts.
+const COUNTED: u64 = 15;
+
+fn count_elsewhere<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
+    Box::pin(async move {
+        let won = count_and_claim(&cx.kit().await?, role).await?;
+        peer::tell(&won.to_string())
+    })
+}
+
+/// Claims each key and counts in one record; gives how many keys it got.
+async fn count_and_claim(kit: &Kit, claimant: &str) -> Outcome<u64> {
+    let mine = serde_json::Value::from(claimant).to_string();
+    let mut won = 0;
+    for at in 0..KEYS {
+        let key = format!("call {at}");
+        let claim = Put { expect: Expect::Absent, ..put("shared", &key, &mine) };
+        match kit.store.commit(kit.commit().op(Op::PutRecord(claim))).await {
+            Ok(_) => won += 1,
+            Err(error) => {
+                ensure_refused!(Err::<(), _>(error), ErrorKind::VersionConflict, "a claim that came second");
+                let winner = kit.record("shared", &key).await?;
+                let other = winner.as_ref().is_some_and(|record| record.payload.as_str() != mine);
+                ensure!(other, "the loser of {key} does not read the winner: {winner:?}");
+            }
+        }
+        if at < COUNTED {
+            count_up(kit).await?;
+        }
+    }
+    Ok(won)
+}
+
+/// Adds one to the counter, however often another one was first.
+async fn count_up(kit: &Kit) -> Outcome {
+    for _ in 0..10_000 {
+        let now = kit.record("shared", "counter").await?;
+        let (count, expect) = match &now {
+            Some(Record { payload, version, .. }) => {
+                (payload.as_str().parse().unwrap_or(0_u64), Expect::Version(*version))
+            }
+            None => (0, Expect::Absent),
+        };
+        let next = Put { expect, ..put("shared", "counter", &(count + 1).to_string()) };
+        match kit.store.commit(kit.commit().op(Op::PutRecord(next))).await {
+            Ok(_) => return Ok(()),
+            Err(error) => {
+                ensure_refused!(Err::<(), _>(error), ErrorKind::VersionConflict, "a change that came second");
+            }
+        }
+    }
+    Err(Stop::fail("a change by version never succeeds while others change the record"))
+}
+
+/// Keys and ordinals of a session's bindings.
+async fn bindings(kit: &Kit, owner: &SessionRef) -> Outcome<Vec<(String, u64)>> {
+    let query = RecordQuery { owner: OwnerFilter::Session(owner.clone()), ..kit.collection("bindings") };
+    let records = kit.records(query).await?;
+    Ok(records.into_iter().map(|record| (record.key.as_str().to_owned(), record.ordinal)).collect())
+}
+
+async fn rek_005_a_record_moves_with_its_owner(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let (a, b) = (kit.create("a").await?, kit.create("b").await?);
+    let give = |key: &str, owner: Option<&SessionRef>| Put { owner: owner.cloned(), ..put("bindings", key, "1") };
+    for key in ["x", "y", "z", "x"] {
+        kit.put(give(key, Some(&a))).await?;
+    }
+    kit.put(give("w", Some(&b))).await?;
+    let list = |list: &[(&str, u64)]| list.iter().map(|(key, at)| ((*key).to_owned(), *at)).collect::<Vec<_>>();
+    ensure_eq!(bindings(&kit, &a).await?, list(&[("x", 1), ("y", 2), ("z", 3)]), "the records of a");
+    let (rev_a, rev_b) = (kit.row(&a).await?.revision, kit.row(&b).await?.revision);
+    let (mark_a, mark_b) = (kit.mark(&a).await?, kit.mark(&b).await?);
+    let version = kit.record("bindings", "y").await?.map(|record| record.version);
+    kit.put(Put { expect: version.map_or(Expect::Absent, Expect::Version), ..give("y", Some(&b)) }).await?;
+    ensure_eq!(bindings(&kit, &a).await?, list(&[("x", 1), ("z", 3)]), "the records of the former owner");
+    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2)]), "the records of the new owner");
+    ensure_eq!(kit.row(&a).await?.revision, rev_a + 1, "the revision of the former owner");
+    ensure_eq!(kit.row(&b).await?.revision, rev_b + 1, "the revision of the new owner");
+    ensure!(kit.mark(&a).await? != mark_a && kit.mark(&b).await? != mark_b, "a change of owner moved no mark");
+    kit.put(give("x", None)).await?;
+    kit.delete(&a).await?;
+    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2)]), "the records of b after a was deleted");
+    ensure!(kit.record("bindings", "z").await?.is_none(), "a record outlived its owner");
+    let unowned = RecordQuery { owner: OwnerFilter::Unowned, ..kit.collection("bindings") };
+    let unowned: Vec<_> = kit.records(unowned).await?.into_iter().map(|record| record.key).collect();
+    ensure_eq!(unowned, [name("x")], "what nobody owns after a was deleted");
+    kit.put(give("z", Some(&b))).await?;
+    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2), ("z", 3)]), "a key of a deleted owner, used again");
+
+    let exclusive = |owner: Option<&SessionRef>| Put { owner: owner.cloned(), ..put("lineage", "l", "1") };
+    kit.put(exclusive(Some(&b))).await?;
+    let c = kit.create("c").await?;
+    let before = kit.snapshot().await?;
+    for owner in [Some(&c), None] {
+        kit.refused(kit.commit().op(Op::PutRecord(exclusive(owner))), ErrorKind::Invalid).await?;
+        let (collection, key, owner) = (name("lineage"), name("l"), owner.cloned());
+        let delete = Op::DeleteRecord { collection, key, owner, expect: Expect::Any };
+        kit.refused(kit.commit().op(delete), ErrorKind::VersionConflict).await?;
+        kit.unchanged(&before, "taking an exclusive record from its owner").await?;
+    }
     Ok(())
 }
