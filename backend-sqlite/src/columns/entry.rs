@@ -1,0 +1,60 @@
+//! Entries.
+
+use turnkeep_core::id::{EntryKind, Role, TurnId};
+use turnkeep_core::model::{Entry, Visibility};
+use turnkeep_core::{EntryNo, Result, RunId};
+
+use crate::columns::{Fields, Intern, number_of};
+
+/// The columns of an entry, as [`EntryReader`] reads them.
+pub(crate) const ENTRY_COLUMNS: &str =
+    "rid, parent, on_path, kind, role, run, turn, key, visibility, at, refs, text, payload";
+
+pub(crate) const fn visibility_name(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::Conversation => "conversation",
+        Visibility::Internal => "internal",
+        Visibility::Partial => "partial",
+    }
+}
+
+/// Reads entries. Kinds, roles, runs and turns repeat from entry to entry; each is kept once.
+pub(crate) struct EntryReader {
+    kinds: Intern<EntryKind>,
+    roles: Intern<Role>,
+    runs: Intern<RunId>,
+    turns: Intern<TurnId>,
+}
+
+impl EntryReader {
+    pub(crate) fn new() -> Self {
+        Self { kinds: Intern::new(), roles: Intern::new(), runs: Intern::new(), turns: Intern::new() }
+    }
+
+    pub(crate) fn read(&mut self, fields: &mut Fields<'_>) -> Result<Entry> {
+        let number = EntryNo::new(number_of(fields.int()?)).ok_or_else(|| fields.damaged())?;
+        Ok(Entry {
+            number,
+            parent: fields.maybe_number()?,
+            on_path: fields.flag()?,
+            kind: fields.named(|text| self.kinds.get(text))?,
+            role: fields.maybe_named(|text| self.roles.get(text))?,
+            run: fields.maybe_named(|text| self.runs.get(text))?,
+            turn: fields.maybe_named(|text| self.turns.get(text))?,
+            key: fields.maybe_id()?,
+            visibility: fields.named(|name| match name {
+                "conversation" => Some(Visibility::Conversation),
+                "internal" => Some(Visibility::Internal),
+                "partial" => Some(Visibility::Partial),
+                _ => None,
+            })?,
+            at: fields.time()?,
+            refs: match fields.maybe_text()? {
+                None => Vec::new(),
+                Some(json) => serde_json::from_str(json).map_err(|_| fields.damaged())?,
+            },
+            text: fields.maybe_string()?,
+            payload: fields.payload()?,
+        })
+    }
+}

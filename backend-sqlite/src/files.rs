@@ -1,0 +1,186 @@
+//! The files of a store, and what can be told from them before the engine looks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use turnkeep_core::local::owner::{create_private_folder, private};
+use turnkeep_core::{Error, ErrorKind, Result};
+
+use crate::error::io;
+
+/// Bytes of the smallest page. The engine takes a shorter file for an empty database and would write over it.
+const SMALLEST_DATABASE: u64 = 512;
+
+/// Where everything of one database lies: the canonical path and what stands beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub(crate) db: PathBuf,
+    pub(crate) wal: PathBuf,
+    pub(crate) shm: PathBuf,
+    pub(crate) journal: PathBuf,
+    pub(crate) write_lock: PathBuf,
+    pub(crate) owners: PathBuf,
+}
+
+impl Files {
+    /// Finds the canonical place of a database, so that two ways to one file share one set of locks. Makes the
+    /// folder (mode 0700) when it is absent.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that can be no file, else what the file system answers.
+    pub(crate) fn locate(path: &Path) -> Result<Self> {
+        let Some(name) = path.file_name() else {
+            return Err(invalid("the database path names no file", path));
+        };
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(Error::new(ErrorKind::Invalid, "the database path holds a NUL character"));
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        if !folder.exists() {
+            create_private_folder(folder).map_err(|error| io("make the folder of the database", folder, error))?;
+            sync_folder(folder.parent());
+        }
+        let folder = fs::canonicalize(folder).map_err(|error| io("find the folder of the database", folder, error))?;
+        let mut db = folder.join(name);
+        match fs::symlink_metadata(&db) {
+            Ok(found) if found.is_symlink() => {
+                db = fs::canonicalize(&db)
+                    .map_err(|error| io("follow the link that the database path is", &db, error))?;
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io("look at the database file", &db, error)),
+        }
+        let beside = |suffix: &str| {
+            let mut name = db.clone().into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        Ok(Self {
+            wal: beside("-wal"),
+            shm: beside("-shm"),
+            journal: beside("-journal"),
+            write_lock: beside(".write.lock"),
+            owners: beside(".owners"),
+            db,
+        })
+    }
+
+    /// Whether the database is still to be made: absent or without a byte.
+    ///
+    /// # Errors
+    /// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when
+    /// the database is gone and its log is not.
+    pub(crate) fn is_fresh(&self) -> Result<bool> {
+        let found = match fs::metadata(&self.db) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.check_no_orphan()?;
+                return Ok(true);
+            }
+            Err(error) => return Err(io("look at the database file", &self.db, error)),
+        };
+        if found.is_dir() {
+            return Err(invalid("the database path is a folder; name a file in it", &self.db));
+        }
+        if !found.is_file() {
+            return Err(invalid("the database path is no ordinary file", &self.db));
+        }
+        check_modes(&found, &self.db)?;
+        if found.len() >= SMALLEST_DATABASE {
+            return Ok(false);
+        }
+        if found.len() > 0 {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the file is too short to be a database: cut off, or of another program; restore a backup, or name \
+                 another file",
+            )
+            .with("path", self.db.display())
+            .with("bytes", found.len()));
+        }
+        self.check_no_orphan()?;
+        Ok(true)
+    }
+
+    /// A log without its database holds commits that nothing else has. A new database would throw them away.
+    fn check_no_orphan(&self) -> Result<()> {
+        for log in [&self.wal, &self.journal] {
+            if fs::metadata(log).is_ok_and(|found| found.len() > 0) {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    "the database file is missing or empty, but its log is there and may hold the newest commits; \
+                     put the database file back beside it, or move the log away to begin anew",
+                )
+                .with("database", self.db.display())
+                .with("log", log.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the empty database file that only its user may read. One that is there is left as it is, but for its
+    /// modes while it is empty.
+    ///
+    /// # Errors
+    /// What the file system answers.
+    pub(crate) fn create(&self) -> Result<()> {
+        match private().create_new(true).open(&self.db) {
+            Ok(_) => {
+                sync_folder(self.db.parent());
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                make_private(&self.db).map_err(|error| io("make the database file private", &self.db, error))
+            }
+            Err(error) => Err(io("create the database file", &self.db, error)),
+        }
+    }
+
+    /// Those that are there.
+    pub(crate) fn present(&self) -> Vec<PathBuf> {
+        let all = [&self.db, &self.wal, &self.shm, &self.journal, &self.write_lock, &self.owners];
+        all.into_iter().filter(|path| path.exists()).cloned().collect()
+    }
+}
+
+fn invalid(message: &str, path: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, message).with("path", path.display())
+}
+
+/// Modes are a statement of the owner's will, also where the user is one that no mode stops.
+fn check_modes(found: &fs::Metadata, path: &Path) -> Result<()> {
+    if found.permissions().readonly() {
+        return Err(Error::new(
+            ErrorKind::ReadOnly,
+            "the database file is read-only; allow writing, or open a copy",
+        )
+        .with("path", path.display()));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o444 == 0 {
+        return Err(Error::new(ErrorKind::Io, "the database file may not be read; change its mode")
+            .with("path", path.display()));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn make_private(path: &Path) -> std::io::Result<()> {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn make_private(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
+pub(crate) fn sync_folder(folder: Option<&Path>) {
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}

@@ -1,0 +1,62 @@
+//! Long work on a thread and a connection of its own, so that ordinary reads never wait for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::oneshot;
+use turnkeep_core::{Error, ErrorKind, Result};
+
+use crate::error::closed;
+use crate::{SqliteStore, connection};
+
+/// Ends the work when nobody waits for it any more.
+#[derive(Default)]
+struct Stop {
+    handle: Arc<Mutex<Option<InterruptHandle>>>,
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        // The work takes its handle out when it is done, so a later statement is never hit.
+        if let Some(handle) = self.handle.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            handle.interrupt();
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Runs long work aside. Dropping the future interrupts it.
+    pub(super) async fn aside<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.inner.readers.is_closed() {
+            return Err(closed().with_operation(operation));
+        }
+        let (path, options) = (self.inner.files.db.clone(), self.inner.options.clone());
+        let (reply, answer) = oneshot::channel();
+        let stop = Stop::default();
+        let handle = Arc::clone(&stop.handle);
+        let set = move |value: Option<InterruptHandle>| {
+            *handle.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        };
+        std::thread::Builder::new()
+            .name(format!("turnkeep-{operation}"))
+            .spawn(move || {
+                let done = connection::open_reader(&path, &options).and_then(|conn| {
+                    set(Some(conn.get_interrupt_handle()));
+                    let done = work(&conn);
+                    set(None);
+                    done
+                });
+                let _ = reply.send(done);
+            })
+            .map_err(|error| {
+                Error::new(ErrorKind::Io, "a thread for the work cannot be started").with_source(error)
+            })?;
+        let done = answer.await.unwrap_or_else(|_| Err(closed()));
+        drop(stop);
+        done.map_err(|error| error.with_operation(operation))
+    }
+}

@@ -1,0 +1,83 @@
+//! A copy of one moment, whole or not there at all.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use turnkeep_core::local::owner::private;
+use turnkeep_core::{Error, ErrorKind, Result};
+
+use crate::error::{io, sql};
+use crate::files::sync_folder;
+use crate::probe::{self, Found};
+
+pub(super) fn backup(conn: &Connection, to: &Path) -> Result<()> {
+    if to.exists() {
+        return Err(taken(to));
+    }
+    let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
+        return Err(Error::new(ErrorKind::Invalid, "the path of the backup names no file").with("path", to.display()));
+    };
+    // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
+    let mut unfinished = name.to_owned();
+    unfinished.push(format!(".{}.unfinished", unique()?));
+    let unfinished = folder.join(unfinished);
+    private().create_new(true).open(&unfinished).map_err(|error| io("create the backup", &unfinished, error))?;
+    let done = fill(conn, &unfinished).and_then(|()| publish(&unfinished, to));
+    if done.is_err() {
+        // Best effort: the error that is answered says more than this one would.
+        let _ = fs::remove_file(&unfinished);
+    }
+    done?;
+    sync_folder(Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }));
+    Ok(())
+}
+
+fn unique() -> Result<String> {
+    let bits = getrandom::u64().map_err(|error| {
+        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
+    })?;
+    Ok(format!("{bits:016x}"))
+}
+
+fn taken(to: &Path) -> Error {
+    Error::new(ErrorKind::AlreadyExists, "something has the name of the backup already; it was not touched")
+        .with("path", to.display())
+}
+
+fn fill(conn: &Connection, unfinished: &Path) -> Result<()> {
+    let Some(name) = unfinished.to_str() else {
+        return Err(Error::new(ErrorKind::Invalid, "the path of the backup is not UTF-8; choose another")
+            .with("path", unfinished.display()));
+    };
+    // The copy is another file; the store itself is open for reading only, whatever this says.
+    conn.pragma_update(None, "query_only", false).map_err(sql)?;
+    conn.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
+    check(unfinished)?;
+    let file = private().open(unfinished).map_err(|error| io("open the backup", unfinished, error))?;
+    file.sync_all().map_err(|error| io("sync the backup", unfinished, error))
+}
+
+/// A copy that cannot be opened is no backup.
+fn check(unfinished: &Path) -> Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let copy = Connection::open_with_flags(unfinished, flags).map_err(sql)?;
+    let found = probe::inspect(&copy, unfinished)?;
+    let state: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(sql)?;
+    if found == Found::Ours && state == "ok" {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Corrupt, "the copy is not whole, so the store may be damaged: verify it")
+        .with("found", state))
+}
+
+/// Gives the finished copy its name, unless somebody took it meanwhile.
+fn publish(unfinished: &Path, to: &Path) -> Result<()> {
+    match fs::hard_link(unfinished, to) {
+        Ok(()) => fs::remove_file(unfinished).map_err(|error| io("tidy up after the backup", unfinished, error)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(to)),
+        // Without hard links there is a moment in which a name that appears would be replaced.
+        Err(_) if to.exists() => Err(taken(to)),
+        Err(_) => fs::rename(unfinished, to).map_err(|error| io("name the backup", to, error)),
+    }
+}

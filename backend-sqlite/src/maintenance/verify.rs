@@ -1,0 +1,178 @@
+//! Looks at everything and names what is damaged.
+
+use rusqlite::Connection;
+use turnkeep_core::store::{Damage, VerifyReport};
+use turnkeep_core::{Payload, Result};
+
+use crate::error::sql;
+use crate::read::Snapshot;
+
+/// Findings of one kind that are named; more say nothing new.
+const MOST: usize = 100;
+
+/// What must never be found: the place of each row found, and what is wrong there.
+const RULES: &[(&str, &str)] = &[
+    (
+        "has other entries than its head says",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND (
+             (SELECT count(*) FROM entries e WHERE e.rid > s.skey << 32 AND e.rid <= ((s.skey << 32) | 4294967295))
+                 <> coalesce(s.head, 0)
+             OR coalesce((SELECT max(e.rid) & 4294967295 FROM entries e WHERE e.rid > s.skey << 32
+                 AND e.rid <= ((s.skey << 32) | 4294967295)), 0) <> coalesce(s.head, 0))",
+    ),
+    (
+        "counts other messages than it has",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND s.messages <> (
+             SELECT count(*) FROM entries e WHERE e.rid > s.skey << 32 AND e.rid <= ((s.skey << 32) | 4294967295)
+             AND e.kind = 'message' AND e.visibility = 'conversation')",
+    ),
+    (
+        "has runs beyond its count",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND s.runs < coalesce((
+             SELECT max(r.rkey) & 4294967295 FROM runs r
+             WHERE r.rkey > s.skey << 32 AND r.rkey <= ((s.skey << 32) | 4294967295)), 0)",
+    ),
+    (
+        "names another active run than it has",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND s.active_run IS NOT (
+             SELECT max(r.id) FROM runs r WHERE r.rkey > s.skey << 32 AND r.rkey <= ((s.skey << 32) | 4294967295)
+             AND r.state IN ('pending', 'running', 'waiting_approval', 'waiting_input', 'cancelling'))",
+    ),
+    (
+        "has a leaf or a tip that lies on no path",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND (
+             (s.leaf IS NOT NULL AND NOT EXISTS (
+                 SELECT 1 FROM entries e WHERE e.rid = (s.skey << 32) | s.leaf AND e.on_path = 1))
+             OR (s.tip IS NOT NULL AND NOT EXISTS (
+                 SELECT 1 FROM entries e WHERE e.rid = (s.skey << 32) | s.tip AND e.on_path = 1)))",
+    ),
+    (
+        "has a leaf or a tip in another segment than it says",
+        "SELECT 'session ' || s.id FROM sessions s WHERE s.state <> 'deleted' AND (
+             (s.leaf IS NOT NULL AND s.leaf_segment IS NOT (
+                 SELECT max(g.first) FROM segments g WHERE g.skey = s.skey AND g.first <= s.leaf))
+             OR (s.tip IS NOT NULL AND s.tip_segment IS NOT (
+                 SELECT max(g.first) FROM segments g WHERE g.skey = s.skey AND g.first <= s.tip)))",
+    ),
+    (
+        "begins at an entry that does not fit it",
+        "SELECT 'session ' || s.id || ', segment ' || g.first FROM segments g JOIN sessions s ON s.skey = g.skey
+         LEFT JOIN entries e ON e.rid = (g.skey << 32) | g.first
+         WHERE s.state <> 'deleted' AND (e.rid IS NULL OR e.on_path <> 1 OR e.parent IS NOT g.parent
+             OR g.parent >= g.first)",
+    ),
+    (
+        "has a parent that is not older, or lies on a path without a segment",
+        "SELECT 'session ' || s.id || ', entry ' || (e.rid & 4294967295) FROM sessions s JOIN entries e
+         ON e.rid > s.skey << 32 AND e.rid <= ((s.skey << 32) | 4294967295)
+         WHERE s.state <> 'deleted' AND (e.parent >= (e.rid & 4294967295) OR (e.on_path = 1 AND NOT EXISTS (
+             SELECT 1 FROM segments g WHERE g.skey = s.skey AND g.first <= (e.rid & 4294967295))))",
+    ),
+    (
+        "has other events than its head and floor say",
+        "SELECT 'session ' || s.id || ', stream ' || t.name FROM streams t JOIN sessions s ON s.skey = t.skey
+         WHERE s.state <> 'deleted' AND (
+             (SELECT count(*) FROM events e WHERE e.stkey = t.stkey) <> t.head - t.floor
+             OR coalesce((SELECT max(e.number) FROM events e WHERE e.stkey = t.stkey), t.head) <> t.head)",
+    ),
+    ("belongs to no session", "SELECT DISTINCT 'entries of session key ' || (rid >> 32) FROM entries
+         WHERE rid >> 32 NOT IN (SELECT skey FROM sessions)"),
+    ("belongs to no session", "SELECT DISTINCT 'runs of session key ' || (rkey >> 32) FROM runs
+         WHERE rkey >> 32 NOT IN (SELECT skey FROM sessions)"),
+    ("belongs to no session", "SELECT DISTINCT 'leases of session key ' || skey FROM leases
+         WHERE skey <> 0 AND skey NOT IN (SELECT skey FROM sessions)"),
+    ("belongs to no session", "SELECT DISTINCT 'requests of session key ' || skey FROM requests
+         WHERE skey <> 0 AND skey NOT IN (SELECT skey FROM sessions)"),
+    ("belongs to no session", "SELECT DISTINCT 'ordinals of session key ' || owner FROM ordinals
+         WHERE owner <> 0 AND owner NOT IN (SELECT skey FROM sessions)"),
+    ("has an ordinal beyond the last one given", "SELECT 'record ' || r.collection || ' ' || r.key FROM records r
+         LEFT JOIN sessions s ON s.skey = r.owner
+         WHERE (s.skey IS NULL OR s.state <> 'deleted') AND r.ordinal > coalesce((SELECT o.last FROM ordinals o
+             WHERE o.owner = coalesce(r.owner, 0) AND o.wkey = r.wkey AND o.collection = r.collection), 0)"),
+];
+
+/// Where JSON is kept: what to call a row, and its column.
+const PAYLOADS: &[&str] = &[
+    "SELECT 'session key ' || (rid >> 32) || ', entry ' || (rid & 4294967295), payload FROM entries",
+    "SELECT 'stream key ' || stkey || ', event ' || number, payload FROM events",
+    "SELECT 'record ' || collection || ' ' || key, payload FROM records",
+    "SELECT 'meta of session key ' || skey, meta FROM session_meta",
+];
+
+pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
+    let _snapshot = Snapshot::begin(conn)?;
+    let mut report = VerifyReport::default();
+    pages(conn, &mut report)?;
+    if !report.damage.is_empty() {
+        // Counting through damaged pages would only repeat them, or fail.
+        return Ok(report);
+    }
+    let count = |text: &str| conn.query_row(text, [], |row| row.get::<_, i64>(0)).map_err(sql);
+    let (sessions, entries) =
+        (count("SELECT count(*) FROM sessions WHERE state <> 'deleted'")?, count("SELECT count(*) FROM entries")?);
+    report.sessions = sessions.unsigned_abs();
+    report.entries = entries.unsigned_abs();
+    foreign_keys(conn, &mut report)?;
+    for (what, text) in RULES {
+        let mut statement = conn.prepare(text).map_err(sql)?;
+        let places = statement.query_map([], |row| row.get::<_, String>(0)).map_err(sql)?;
+        for place in places.take(MOST) {
+            report.damage.push(Damage { place: place.map_err(sql)?, what: (*what).to_owned() });
+        }
+    }
+    for text in PAYLOADS {
+        payloads(conn, text, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// The engine's own check of every page and index.
+fn pages(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
+    let damaged = |what: String| Damage { place: "database pages".to_owned(), what };
+    let mut statement = conn.prepare("PRAGMA integrity_check").map_err(sql)?;
+    let found = statement.query_map([], |row| row.get::<_, String>(0)).map_err(sql)?;
+    for found in found {
+        match found {
+            Ok(found) if found == "ok" => {}
+            Ok(found) => report.damage.push(damaged(found)),
+            // Damage that the check itself stumbles over is a finding and not the end of it.
+            Err(error) if crate::error::kind(&error) == turnkeep_core::ErrorKind::Corrupt => {
+                report.damage.push(damaged(error.to_string()));
+                break;
+            }
+            Err(error) => return Err(sql(error)),
+        }
+    }
+    Ok(())
+}
+
+fn foreign_keys(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
+    let mut statement = conn.prepare("PRAGMA foreign_key_check").map_err(sql)?;
+    let found = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?)))
+        .map_err(sql)?;
+    for found in found.take(MOST) {
+        let (table, row, parent) = found.map_err(sql)?;
+        let row = row.map_or_else(String::new, |row| format!(" {row}"));
+        let what = format!("names a row of {parent} that is not there");
+        report.damage.push(Damage { place: format!("{table}{row}"), what });
+    }
+    Ok(())
+}
+
+/// A payload was checked when it was written, so one that is no JSON now was changed by something else.
+fn payloads(conn: &Connection, text: &str, report: &mut VerifyReport) -> Result<()> {
+    let mut statement = conn.prepare(text).map_err(sql)?;
+    let mut rows = statement.query([]).map_err(sql)?;
+    let mut found = 0;
+    while let Some(row) = rows.next().map_err(sql)? {
+        let bytes = row.get_ref(1).map_err(sql)?.as_bytes().unwrap_or_default();
+        let whole = std::str::from_utf8(bytes).is_ok_and(|json| Payload::new(json).is_ok());
+        if !whole && found < MOST {
+            found += 1;
+            let what = "holds a payload that is no valid JSON any more".to_owned();
+            report.damage.push(Damage { place: row.get(0).map_err(sql)?, what });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! How a store is opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnkeep_core::limits::{GROUP_COMMITS, Limits};
+use turnkeep_core::{Clock, Durability, Result, SystemClock};
+
+use crate::SqliteStore;
+
+/// When the engine waits for the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// At every commit: D3, an acknowledged commit survives a power loss.
+    #[default]
+    Full,
+    /// At checkpoints only: D2, a power loss takes the newest commits.
+    Normal,
+    /// Never: D1, a power loss may damage the database.
+    Off,
+}
+
+impl Synchronous {
+    pub(crate) const fn pragma(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Normal => "NORMAL",
+            Self::Off => "OFF",
+        }
+    }
+
+    pub(crate) const fn durability(self) -> Durability {
+        match self {
+            Self::Full => Durability::D3,
+            Self::Normal => Durability::D2,
+            Self::Off => Durability::D1,
+        }
+    }
+}
+
+/// How to open a [`SqliteStore`].
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    pub(crate) path: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) readers: usize,
+    pub(crate) synchronous: Synchronous,
+    pub(crate) limits: Limits,
+    pub(crate) group: usize,
+    pub(crate) max_bytes: Option<u64>,
+    pub(crate) vfs: Option<String>,
+}
+
+impl SqliteOptions {
+    /// The defaults for a database file, which is created when absent.
+    #[must_use]
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Self {
+            path: path.as_ref().to_owned(),
+            clock: Arc::new(SystemClock),
+            busy_timeout: Duration::from_secs(5),
+            readers: 2,
+            synchronous: Synchronous::Full,
+            limits: Limits::default(),
+            group: GROUP_COMMITS,
+            max_bytes: None,
+            vfs: None,
+        }
+    }
+
+    /// Reads the time from here. Every process on one file should have the same time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long to wait for others before `Busy`: at opening, and in a commit that names no time itself.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How many reads may run at once: 1 to 16, each on its own thread and connection.
+    #[must_use]
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers.clamp(1, 16);
+        self
+    }
+
+    /// Accepts less than the contract allows.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many commits may share one durable engine commit, at least 1. For measurements; the default serves best.
+    #[must_use]
+    pub fn group(mut self, commits: usize) -> Self {
+        self.group = commits.max(1);
+        self
+    }
+
+    /// Answers `Full` rather than let the database file grow beyond this many bytes (rounded down to pages).
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Trades durability for speed. `StoreInfo::durability` says what is left of it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Uses another of the engine's file layers, by name. For tests of file systems that lack something.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn vfs(mut self, name: impl Into<String>) -> Self {
+        self.vfs = Some(name.into());
+        self
+    }
+
+    /// Opens or creates the store. The work on files happens on a thread of its own, so any executor may wait here.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that can be no database of ours, `Corrupt`, `NewerFormat`, `OlderFormat`, `ReadOnly`,
+    /// `Busy` when others hold it for longer than the timeout, `Full`, `Io`. Nothing is changed on an error.
+    pub async fn open(self) -> Result<SqliteStore> {
+        let (answer, opened) = tokio::sync::oneshot::channel();
+        std::thread::Builder::new()
+            .name("turnkeep-open".to_owned())
+            .spawn(move || {
+                // Nobody may be waiting any more; the store is then closed again by its drop.
+                let _ = answer.send(self.open_blocking());
+            })
+            .map_err(|error| {
+                turnkeep_core::Error::new(turnkeep_core::ErrorKind::Io, "cannot start a thread to open the store")
+                    .with_source(error)
+            })?;
+        opened.await.unwrap_or_else(|_| Err(crate::error::closed()))
+    }
+
+    /// Opens or creates the store on this thread.
+    ///
+    /// # Errors
+    /// As [`SqliteOptions::open`].
+    pub fn open_blocking(self) -> Result<SqliteStore> {
+        crate::open::open(self)
+    }
+}

@@ -1,0 +1,101 @@
+//! The ways out, one file per query. Each runs on a reader's connection, in one short transaction.
+
+mod changes;
+mod entries;
+mod events;
+mod lease;
+mod records;
+mod rows;
+mod runs;
+mod sessions;
+mod sql;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use turnkeep_core::model::{Entry, Run, SessionRow};
+use turnkeep_core::{Error, ErrorKind, Payload, Result, SessionRef, WorkspaceId};
+
+pub(crate) use changes::changes;
+pub(crate) use entries::{entries, number_with_key};
+pub(crate) use events::{events, stream_key};
+pub(crate) use lease::{lease, stored as stored_lease};
+pub(crate) use records::records;
+pub(crate) use rows::rows;
+pub(crate) use runs::runs;
+pub(crate) use sessions::{session, sessions};
+
+use crate::error::sql;
+
+/// Everything read while it lives is of one moment. It never outlives the job of a reader's thread.
+pub(crate) struct Snapshot<'c> {
+    conn: &'c Connection,
+}
+
+impl<'c> Snapshot<'c> {
+    pub(crate) fn begin(conn: &'c Connection) -> Result<Self> {
+        conn.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map_err(sql)?;
+        Ok(Self { conn })
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // Nothing was written. An error that ended the transaction has been answered already.
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+        }
+    }
+}
+
+/// The key of a workspace; `None` while nothing was ever written to it.
+pub(crate) fn workspace_key(conn: &Connection, workspace: &WorkspaceId) -> Result<Option<i64>> {
+    conn.prepare_cached("SELECT wkey FROM workspaces WHERE id = ?1")
+        .and_then(|mut find| find.query_row([workspace.as_str()], |row| row.get(0)).optional())
+        .map_err(sql)
+}
+
+/// A session in use, as reads need it.
+pub(crate) struct Found {
+    pub(crate) skey: i64,
+    pub(crate) leaf: Option<u32>,
+    pub(crate) revision: i64,
+}
+
+/// The key of a session in use. Lives that are over or still being built are not found.
+pub(crate) fn find(conn: &Connection, workspace: &WorkspaceId, session: &SessionRef) -> Result<Found> {
+    const FIND: &str = "SELECT s.skey, s.leaf, s.revision FROM workspaces w CROSS JOIN sessions s
+         ON s.wkey = w.wkey AND s.id = ?2 AND s.state <> 'deleted'
+         WHERE w.id = ?1 AND s.incarnation = ?3 AND s.state = 'active'";
+    conn.prepare_cached(FIND)
+        .and_then(|mut find| {
+            let named = params![workspace.as_str(), session.id.as_str(), session.incarnation.as_bytes()];
+            find.query_row(named, |row| {
+                Ok(Found { skey: row.get(0)?, leaf: row.get(1)?, revision: row.get(2)? })
+            })
+            .optional()
+        })
+        .map_err(sql)?
+        .ok_or_else(|| no_session(workspace, session))
+}
+
+/// What a read of an unknown session answers, and of a life that is over.
+pub(crate) fn no_session(workspace: &WorkspaceId, session: &SessionRef) -> Error {
+    Error::new(ErrorKind::NotFound, "there is no such session, or this life of it is over")
+        .with("workspace", workspace)
+        .with("session", session)
+}
+
+fn payload_bytes(payload: Option<&Payload>) -> usize {
+    payload.map_or(0, |payload| payload.as_str().len())
+}
+
+fn entry_bytes(entry: &Entry) -> usize {
+    entry.payload.as_str().len() + entry.text.as_ref().map_or(0, String::len)
+}
+
+fn run_bytes(run: &Run) -> usize {
+    [&run.error, &run.progress, &run.context_usage].map(|payload| payload_bytes(payload.as_ref())).iter().sum()
+}
+
+fn session_bytes(row: &SessionRow) -> usize {
+    payload_bytes(row.profile.meta.as_ref())
+}

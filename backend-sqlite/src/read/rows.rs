@@ -1,0 +1,221 @@
+//! Everything that a session is, or the records nobody owns, in the order of restoring.
+
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+use turnkeep_core::id::{Collection, RecordKey, SessionRef, StreamName};
+use turnkeep_core::limits::Limits;
+use turnkeep_core::model::{Row, RowKind, SessionImage};
+use turnkeep_core::query::{PageBuilder, RowQuery, RowSubject, page_limit};
+use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result};
+
+use crate::columns::{
+    ENTRY_COLUMNS, EVENT_COLUMNS, EntryReader, Fields, RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS,
+    STREAM_COLUMNS, event, int, record, row_key, run, session, stream,
+};
+use crate::error::sql;
+use crate::read::{Snapshot, entry_bytes, find, run_bytes, session_bytes, workspace_key};
+
+/// The row that a page ended with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Place {
+    Session,
+    Entry(u32),
+    Run(u32),
+    Stream(StreamName),
+    Event(StreamName, u64),
+    Record(Collection, RecordKey),
+}
+
+impl Place {
+    fn of(row: &Row) -> Self {
+        match row {
+            Row::Session(_) => Self::Session,
+            Row::Entry(entry) => Self::Entry(entry.number.get()),
+            Row::Run(run) => Self::Run(run.number),
+            Row::Stream(stream) => Self::Stream(stream.name.clone()),
+            Row::Event { stream, event } => Self::Event(stream.clone(), event.number),
+            Row::Record(record) => Self::Record(record.collection.clone(), record.key.clone()),
+        }
+    }
+
+    const fn kind(&self) -> RowKind {
+        match self {
+            Self::Session => RowKind::Session,
+            Self::Entry(_) => RowKind::Entry,
+            Self::Run(_) => RowKind::Run,
+            Self::Stream(_) => RowKind::Stream,
+            Self::Event(..) => RowKind::Event,
+            Self::Record(..) => RowKind::Record,
+        }
+    }
+}
+
+pub(crate) fn rows(conn: &Connection, query: &RowQuery, limits: &Limits) -> Result<Page<Row>> {
+    let page = PageBuilder::new(page_limit(query.limit, limits)?);
+    let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
+    let _snapshot = Snapshot::begin(conn)?;
+    let mut walk = Walk { conn, query, position, page };
+    match &query.subject {
+        RowSubject::Session(session) => {
+            let skey = find(conn, &query.workspace, session)?.skey;
+            let _ = walk.image(skey)?
+                && walk.entries(skey)?
+                && walk.runs(skey, session)?
+                && walk.streams(skey)?
+                && walk.events(skey)?
+                && walk.records(None, Some(skey))?;
+        }
+        RowSubject::Unowned => {
+            if let Some(wkey) = workspace_key(conn, &query.workspace)? {
+                walk.records(Some(wkey), None)?;
+            }
+        }
+    }
+    walk.page.finish(Order::Ascending, |last| Cursor::seal(query, &Place::of(last)))
+}
+
+struct Walk<'a> {
+    conn: &'a Connection,
+    query: &'a RowQuery,
+    position: Option<Place>,
+    page: PageBuilder<Row>,
+}
+
+/// Each offers the rows of one kind beyond the position; `false` when the page takes no more.
+impl Walk<'_> {
+    /// Whether rows of a kind are asked for and lie beyond the position.
+    fn comes(&self, kind: RowKind) -> bool {
+        self.query.wants(kind) && self.position.as_ref().is_none_or(|place| place.kind() <= kind)
+    }
+
+    fn image(&mut self, skey: i64) -> Result<bool> {
+        if !self.comes(RowKind::Session) || self.position.is_some() {
+            return Ok(true);
+        }
+        let text = format!(
+            "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
+             WHERE s.skey = ?1"
+        );
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows = statement.query([skey]).map_err(sql)?;
+        let Some(row) = rows.next().map_err(sql)? else { return Ok(true) };
+        let (_, row) = session(&self.query.workspace, &mut Fields::new("sessions", row))?;
+        Ok(self.page.push(session_bytes(&row), || Row::Session(SessionImage::from(&row))))
+    }
+
+    fn entries(&mut self, skey: i64) -> Result<bool> {
+        if !self.comes(RowKind::Entry) {
+            return Ok(true);
+        }
+        let after = if let Some(Place::Entry(number)) = self.position { number } else { 0 };
+        let text =
+            format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid");
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows =
+            statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;
+        let mut reader = EntryReader::new();
+        while let Some(row) = rows.next().map_err(sql)? {
+            let entry = reader.read(&mut Fields::new("entries", row))?;
+            if !self.page.push(entry_bytes(&entry), || Row::Entry(entry)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn runs(&mut self, skey: i64, session: &SessionRef) -> Result<bool> {
+        if !self.comes(RowKind::Run) {
+            return Ok(true);
+        }
+        let after = if let Some(Place::Run(number)) = self.position { number } else { 0 };
+        let text =
+            format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.rkey > ?1 AND r.rkey <= ?2 ORDER BY r.rkey");
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows =
+            statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let run = run(session, &mut Fields::new("runs", row))?;
+            if !self.page.push(run_bytes(&run), || Row::Run(run)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn streams(&mut self, skey: i64) -> Result<bool> {
+        if !self.comes(RowKind::Stream) {
+            return Ok(true);
+        }
+        // Names are never empty, so every name is above the empty text.
+        let after = if let Some(Place::Stream(name)) = &self.position { name.as_str() } else { "" };
+        let text =
+            format!("SELECT {STREAM_COLUMNS} FROM streams WHERE skey = ?1 AND name > ?2 ORDER BY name");
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows = statement.query(params![skey, after]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let (_, stream) = stream(&mut Fields::new("streams", row))?;
+            if !self.page.push(0, || Row::Stream(stream)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn events(&mut self, skey: i64) -> Result<bool> {
+        if !self.comes(RowKind::Event) {
+            return Ok(true);
+        }
+        let (name, after) = match &self.position {
+            Some(Place::Event(name, number)) => (name.as_str(), int(*number)?),
+            _ => ("", 0),
+        };
+        let text = format!(
+            "SELECT t.name, {EVENT_COLUMNS} FROM streams t CROSS JOIN events e ON e.stkey = t.stkey
+             WHERE t.skey = ?1 AND t.name >= ?2 AND e.number > CASE t.name WHEN ?2 THEN ?3 ELSE 0 END
+             ORDER BY t.name, e.number"
+        );
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows = statement.query(params![skey, name, after]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let fields = &mut Fields::new("events", row);
+            let stream: StreamName = fields.id()?;
+            let event = event(fields)?;
+            if !self.page.push(event.payload.as_str().len(), || Row::Event { stream, event }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The records of a session, or those of a workspace that nobody owns.
+    fn records(&mut self, wkey: Option<i64>, owner: Option<i64>) -> Result<bool> {
+        if !self.comes(RowKind::Record) {
+            return Ok(true);
+        }
+        let (collection, key) = match &self.position {
+            Some(Place::Record(collection, key)) => (collection.as_str(), key.as_str()),
+            _ => ("", ""),
+        };
+        let whose = match (wkey, owner) {
+            (Some(_), _) => "r.wkey = ?1 AND r.owner IS NULL",
+            (None, Some(_)) => "r.owner = ?1 AND r.owner IS NOT NULL",
+            (None, None) => return Err(Error::new(ErrorKind::Invalid, "the rows of nothing were asked for")),
+        };
+        let text = format!(
+            "SELECT {RECORD_COLUMNS} FROM records r LEFT JOIN sessions o ON o.skey = r.owner
+             WHERE {whose} AND r.collection >= ?2 AND (r.collection > ?2 OR r.key > ?3)
+             ORDER BY r.collection, r.key LIMIT ?4"
+        );
+        // These rows have to be sorted; the limit keeps the sorter as small as the page.
+        let most = i64::from(self.query.limit).saturating_add(1);
+        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows = statement.query(params![wkey.or(owner), collection, key, most]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let record = record(&mut Fields::new("records", row))?.record;
+            if !self.page.push(record.payload.as_str().len(), || Row::Record(record)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs of a session or a workspace.
+
+use rusqlite::{Connection, params_from_iter};
+use turnkeep_core::id::{SessionId, SessionRef};
+use turnkeep_core::limits::Limits;
+use turnkeep_core::model::{Run, RunState, RunStates};
+use turnkeep_core::query::{PageBuilder, RunQuery, page_limit};
+use turnkeep_core::{Cursor, Incarnation, Page, Result};
+
+use crate::columns::{Fields, RUN_COLUMNS, row_key, run};
+use crate::error::sql;
+use crate::read::sql::{Sql, beyond, direction, list};
+use crate::read::{Snapshot, find, run_bytes, workspace_key};
+use crate::schema::active_states;
+
+/// A place in the order of runs: by session, then by number.
+type Place = (SessionId, u32);
+
+pub(crate) fn runs(conn: &Connection, query: &RunQuery, limits: &Limits) -> Result<Page<Run>> {
+    let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
+    let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
+    let _snapshot = Snapshot::begin(conn)?;
+    let text = match &query.session {
+        Some(session) => {
+            let found = find(conn, &query.workspace, session)?;
+            of_session(query, found.skey, position.as_ref())?
+        }
+        None => match workspace_key(conn, &query.workspace)? {
+            Some(wkey) => of_workspace(query, wkey, position.as_ref())?,
+            None => return Ok(Page::empty()),
+        },
+    };
+    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
+    while let Some(row) = rows.next().map_err(sql)? {
+        let fields = &mut Fields::new("runs", row);
+        let session = SessionRef { id: fields.id()?, incarnation: Incarnation::from_bytes(fields.bytes()?) };
+        let run = run(&session, fields)?;
+        if !page.push(run_bytes(&run), || run) {
+            break;
+        }
+    }
+    page.finish(query.order, |last| Cursor::seal(query, &(&last.session.id, last.number)))
+}
+
+fn of_session(query: &RunQuery, skey: i64, position: Option<&Place>) -> Result<Sql> {
+    let (mut low, mut high) = (row_key(skey, 0), row_key(skey, u32::MAX));
+    if let Some((_, number)) = position {
+        if query.order.from_newest() {
+            high = row_key(skey, *number) - 1;
+        } else {
+            low = row_key(skey, *number) + 1;
+        }
+    }
+    let mut text = Sql::new(format!(
+        "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM sessions s CROSS JOIN runs r "
+    ));
+    text.bind("WHERE s.skey = ? ", skey);
+    text.bind("AND r.rkey >= ? ", low);
+    text.bind("AND r.rkey <= ? ", high);
+    filters(&mut text, query)?;
+    text.push("ORDER BY r.rkey ").push(direction(query.order));
+    Ok(text)
+}
+
+fn of_workspace(query: &RunQuery, wkey: i64, position: Option<&Place>) -> Result<Sql> {
+    let (way, next) = (direction(query.order), beyond(query.order));
+    let only_active = query.states.iter().all(|state| RunStates::ACTIVE.contains(state));
+    // Few runs are active, so recovery starts from their index; else from the sessions in order.
+    let mut text = if only_active {
+        Sql::new(format!(
+            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM runs r INDEXED BY runs_active CROSS JOIN sessions s \
+             ON s.skey = r.rkey >> 32 WHERE r.{} ",
+            active_states!()
+        ))
+    } else if query.id.is_some() || query.intent.is_some() {
+        Sql::new(format!(
+            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM runs r CROSS JOIN sessions s \
+             ON s.skey = r.rkey >> 32 WHERE 1 "
+        ))
+    } else {
+        Sql::new(format!(
+            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM sessions s CROSS JOIN runs r \
+             ON r.rkey > s.skey << 32 AND r.rkey <= ((s.skey << 32) | 4294967295) WHERE 1 "
+        ))
+    };
+    text.bind("AND s.wkey = ? AND s.state = 'active' AND s.state <> 'deleted' ", wkey);
+    if let Some((id, number)) = position {
+        text.bind(&format!("AND s.id {next}= ? "), id.as_str().to_owned());
+        text.bind(&format!("AND (s.id {next} ? "), id.as_str().to_owned());
+        text.bind(&format!("OR (r.rkey & 4294967295) {next} ?) "), i64::from(*number));
+    }
+    filters(&mut text, query)?;
+    text.push(&format!("ORDER BY s.id {way}, r.rkey {way}"));
+    Ok(text)
+}
+
+fn filters(text: &mut Sql, query: &RunQuery) -> Result<()> {
+    text.bind_some("AND r.id = ? ", query.id.as_ref().map(|id| id.as_str().to_owned()));
+    let intent = query.intent.as_ref().map(|intent| intent.as_str().to_owned());
+    text.bind_some("AND r.intent = ? AND r.intent IS NOT NULL ", intent);
+    if query.states != RunStates::ALL {
+        let states = list(query.states.iter().map(RunState::as_str))?;
+        text.bind("AND r.state IN (SELECT value FROM json_each(?)) ", states);
+    }
+    Ok(())
+}

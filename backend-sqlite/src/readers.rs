@@ -1,0 +1,150 @@
+//! Reads run on threads of their own, so that no executor ever waits for the disk.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use turnkeep_core::{Error, ErrorKind, Result};
+
+use crate::error::closed;
+
+type Job = Box<dyn FnOnce(&Connection) + Send>;
+
+/// A few read-only connections, each with its thread, fed from one queue.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    queue: Arc<Queue>,
+    threads: Mutex<Vec<(JoinHandle<()>, oneshot::Receiver<()>)>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// A push and a pop leave no half-done state that a panic could expose.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, conn: &Connection) {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // A panic here is a bug of ours; it must not take the thread, or reads would wait for ever.
+                let _ = catch_unwind(AssertUnwindSafe(|| job(conn)));
+                state = self.state();
+            } else if state.closed {
+                return;
+            } else {
+                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl Readers {
+    /// Starts one thread per connection.
+    ///
+    /// # Errors
+    /// `Io` when there can be no thread.
+    pub(crate) fn start(connections: Vec<Connection>) -> Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let readers = Self { queue: Arc::clone(&queue), threads: Mutex::default() };
+        for conn in connections {
+            let queue = Arc::clone(&queue);
+            let (ended, end) = oneshot::channel();
+            let thread = std::thread::Builder::new()
+                .name("turnkeep-read".to_owned())
+                .spawn(move || {
+                    queue.work(&conn);
+                    // The connection goes before anybody is told.
+                    drop(conn);
+                    let _ = ended.send(());
+                })
+                .map_err(|error| {
+                    Error::new(ErrorKind::Io, "a reader's thread cannot be started").with_source(error)
+                })?;
+            readers.threads().push((thread, end));
+        }
+        Ok(readers)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<(JoinHandle<()>, oneshot::Receiver<()>)>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a read on one of the threads.
+    ///
+    /// # Errors
+    /// What the read answers; `Closed` when the readers are.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        read: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |conn| {
+            // Whoever asked may have gone away; then the work is not done either.
+            if !reply.is_closed() {
+                let _ = reply.send(read(conn));
+            }
+        });
+        {
+            let mut state = self.queue.state();
+            if state.closed {
+                return Err(closed().with_operation(operation));
+            }
+            state.jobs.push_back(job);
+        }
+        self.queue.moved.notify_one();
+        let answer = answer.await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Io, "a read ended without an answer; this is a bug of turnkeep"))
+        });
+        answer.map_err(|error| error.with_operation(operation))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue.state().closed
+    }
+
+    fn stop(&self) {
+        self.queue.state().closed = true;
+        self.queue.moved.notify_all();
+    }
+
+    /// Ends the threads after the reads that are queued.
+    pub(crate) async fn close(&self) {
+        self.stop();
+        loop {
+            let Some((thread, end)) = self.threads().pop() else { return };
+            let _ = end.await;
+            // It has told of its end and only returns now: this wait is short.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,194 @@
+//! What the writer does between commits: checkpoints, slices of purges, old lock files.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use turnkeep_core::local::{WriteLock, owner};
+use turnkeep_core::store::PurgeReport;
+use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
+
+use crate::error::{commit_is_undoable, sql};
+use crate::write::Writer;
+use crate::write::purge::{self, ExpiryWalk};
+
+/// Frames in the log from which on it is worth a checkpoint. Fewer would sync too often, more would make readers
+/// search longer.
+const CHECKPOINT_PAGES: i32 = 1000;
+/// Rounds of commits after which a waiting purge gets a slice although nobody is idle.
+const PURGE_EVERY: u32 = 8;
+/// How often expired requests are looked for.
+const EXPIRY_PAUSE: Duration = Duration::from_secs(60 * 60);
+/// How long a chore waits for another process.
+const CHORE_WAIT: Duration = Duration::from_secs(5);
+
+/// What is to be done, and when next.
+#[derive(Debug)]
+pub(crate) struct Chores {
+    /// The line for the right to write, for chores that a caller asks for.
+    turn: WriteLock,
+    deleted_may_wait: bool,
+    rounds: u32,
+    expiry: Option<ExpiryWalk>,
+    next_expiry: Instant,
+    swept: bool,
+}
+
+impl Chores {
+    pub(super) fn new(turn: WriteLock) -> Self {
+        Self {
+            turn,
+            deleted_may_wait: true,
+            rounds: 0,
+            expiry: None,
+            next_expiry: Instant::now(),
+            swept: false,
+        }
+    }
+
+    /// There may be deleted sessions to purge.
+    pub(super) fn look_for_deleted(&mut self) {
+        self.deleted_may_wait = true;
+    }
+}
+
+impl Writer {
+    /// Chores of the moment. A chore that fails is tried again later; one whose outcome is unknown poisons the
+    /// writer. Answers whether more is to be done.
+    pub(super) fn keep_house(&mut self, idle: bool) -> bool {
+        if self.poisoned.is_some() {
+            return false;
+        }
+        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            let _ = self.checkpoint();
+        }
+        self.chores.rounds = self.chores.rounds.wrapping_add(1);
+        let mut more = false;
+        if self.chores.deleted_may_wait && (idle || self.chores.rounds % PURGE_EVERY == 0) {
+            // What cannot be purged now waits for the next deletion or the next process.
+            more |= matches!(self.purge_slice(), Ok(Some(_)));
+        }
+        if idle {
+            more |= self.expire().unwrap_or(false);
+            self.sweep_owners();
+        }
+        more
+    }
+
+    /// Moves the log into the database as far as readers allow, and waits for nobody.
+    pub(super) fn checkpoint(&self) -> Result<()> {
+        self.log_pages.store(0, Ordering::Relaxed);
+        self.conn
+            .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
+            .and_then(|mut run| run.query_row([], |_| Ok(())))
+            .map_err(sql)
+    }
+
+    /// Purges one slice in a transaction of its own; `None` when nothing waits.
+    fn purge_slice(&mut self) -> Result<Option<PurgeReport>> {
+        let report = self.in_transaction(|writer| purge::deleted_slice(&writer.conn));
+        if !matches!(report, Ok(Some(_))) {
+            self.chores.deleted_may_wait = false;
+        }
+        report
+    }
+
+    /// Purges one slice for a caller, standing in line with other processes.
+    ///
+    /// # Errors
+    /// `Busy` when another process writes for too long, and whatever the engine answers.
+    pub(crate) fn purge_now(&mut self) -> Result<Option<PurgeReport>> {
+        self.in_turn(Self::purge_slice)
+    }
+
+    /// Gives unused space back: rewrites the database, then empties the log.
+    ///
+    /// # Errors
+    /// `Busy` when another process uses the store, `Full` when there is no room for a second copy.
+    pub(crate) fn compact(&mut self) -> Result<()> {
+        self.in_turn(|writer| {
+            writer.check_poison()?;
+            writer.conn.busy_timeout(CHORE_WAIT).map_err(sql)?;
+            writer.conn.flush_prepared_statement_cache();
+            writer.conn.execute_batch("VACUUM").map_err(sql)?;
+            writer
+                .conn
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+                .map_err(sql)
+        })
+    }
+
+    fn in_turn<T>(&mut self, chore: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if !self.chores.turn.lock_until(Instant::now() + CHORE_WAIT)? {
+            return Err(Error::new(ErrorKind::Busy, "another process kept the store busy; try again"));
+        }
+        let done = chore(self);
+        self.chores.turn.unlock();
+        done
+    }
+
+    fn check_poison(&self) -> Result<()> {
+        match &self.poisoned {
+            Some(error) => Err(Error::new(ErrorKind::Poisoned, "an earlier write failed; reopen the store")
+                .with_source(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        use turnkeep_core::local::Engine;
+        self.begin(Instant::now() + CHORE_WAIT)?;
+        let done = work(self);
+        match done {
+            Ok(done) => match self.execute("COMMIT") {
+                Ok(()) => Ok(done),
+                Err(error) => {
+                    let undoable = commit_is_undoable(&error);
+                    let error = sql(error);
+                    let undone = self.undo();
+                    if !undoable || undone.is_err() {
+                        self.poisoned.get_or_insert_with(|| error.duplicate());
+                    }
+                    Err(error)
+                }
+            },
+            Err(error) => {
+                if let Err(failed) = self.undo() {
+                    self.poisoned.get_or_insert(failed);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes a slice of expired requests, if it is time. Answers whether the walk goes on.
+    fn expire(&mut self) -> Result<bool> {
+        if self.chores.expiry.is_none() && Instant::now() < self.chores.next_expiry {
+            return Ok(false);
+        }
+        let walk = self.chores.expiry.unwrap_or_default();
+        let now = self.clock.now();
+        let next = self.in_transaction(|writer| purge::expired_slice(&writer.conn, now, walk));
+        // A failed walk is over too; the next one starts at the beginning.
+        self.chores.expiry = *next.as_ref().unwrap_or(&None);
+        if self.chores.expiry.is_none() {
+            self.chores.next_expiry = Instant::now() + EXPIRY_PAUSE;
+        }
+        next.map(|next| next.is_some())
+    }
+
+    /// Removes lock files of dead owners that no lease names, once per open handle.
+    fn sweep_owners(&mut self) {
+        if std::mem::replace(&mut self.chores.swept, true) {
+            return;
+        }
+        let named = self
+            .conn
+            .prepare("SELECT DISTINCT owner FROM leases WHERE state = 'held'")
+            .and_then(|mut read| read.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>());
+        if let Ok(named) = named {
+            let named: HashSet<[u8; 16]> = named;
+            owner::sweep(&self.owners.folder, |owner: OwnerId| named.contains(owner.as_bytes()));
+        }
+    }
+}

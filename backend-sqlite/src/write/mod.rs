@@ -1,0 +1,207 @@
+//! The one writer: what the group committer drives.
+
+mod apply;
+mod cache;
+mod chores;
+mod copy;
+mod facts;
+mod purge;
+mod session;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, WriteLock};
+use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
+use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
+
+use crate::error::{commit_is_undoable, sql};
+use crate::migrate;
+use crate::owners::Owners;
+use crate::write::cache::Cache;
+
+pub(crate) use chores::Chores;
+
+/// The writer's connection and what it remembers between transactions.
+pub(crate) struct Writer {
+    conn: Connection,
+    clock: Arc<dyn Clock>,
+    owners: Owners,
+    /// Held while the store is open; its end is the proof of death.
+    owner_lock: Option<OwnerLock>,
+    cache: Cache,
+    /// Changes only when another connection changes the database.
+    data_version: i64,
+    last_activity: u64,
+    /// Whether rows were written in the transaction.
+    dirty: bool,
+    /// Frames in the write-ahead log after the last commit.
+    log_pages: Arc<AtomicI32>,
+    chores: Chores,
+    /// Why nothing may be written any more.
+    poisoned: Option<Error>,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("owner", &self.owners.me).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Takes over a connection that was opened and checked. `turn` is the line for the right to write, for chores
+    /// outside the committer.
+    ///
+    /// # Errors
+    /// When the connection cannot be prepared.
+    pub(crate) fn new(
+        mut conn: Connection,
+        clock: Arc<dyn Clock>,
+        owners: Owners,
+        owner_lock: Option<OwnerLock>,
+        turn: WriteLock,
+    ) -> Result<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let seen = Arc::clone(&log_pages);
+        conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
+            seen.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))
+        .map_err(sql)?;
+        Ok(Self {
+            conn,
+            clock,
+            owners,
+            owner_lock,
+            cache: Cache::default(),
+            // No connection ever reports this, so that the first transaction reads everything.
+            data_version: -1,
+            last_activity: 0,
+            dirty: false,
+            log_pages,
+            chores: Chores::new(turn),
+            poisoned: None,
+        })
+    }
+
+    fn execute(&self, text: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(text)?.execute([]).map(drop)
+    }
+
+    /// Reads anew what another connection may have changed: rows at hand, the format, the activity.
+    fn refresh(&mut self) -> Result<()> {
+        let version: i64 = self
+            .conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut read| read.query_row([], |row| row.get(0)))
+            .map_err(sql)?;
+        if version == self.data_version {
+            return Ok(());
+        }
+        self.cache.clear();
+        migrate::check_version(&self.conn)?;
+        let last = cache::last_activity(&self.conn)?;
+        self.last_activity = self.last_activity.max(u64::try_from(last).unwrap_or(0));
+        self.chores.look_for_deleted();
+        self.data_version = version;
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        if self.dirty {
+            self.cache.clear();
+            self.dirty = false;
+        }
+        if self.conn.is_autocommit() {
+            // The engine ended the transaction itself, and it does so only by rolling back.
+            return Ok(());
+        }
+        let undone = self.execute("ROLLBACK");
+        if self.conn.is_autocommit() { Ok(()) } else { undone.map_err(sql) }
+    }
+
+    /// Ends a failed COMMIT: rolled back and provably so, or unknown.
+    fn failed_commit(&mut self, error: rusqlite::Error) -> CommitFailure {
+        let undoable = commit_is_undoable(&error);
+        let error = sql(error);
+        match self.undo() {
+            Ok(()) if undoable => CommitFailure::NothingApplied(error),
+            _ => {
+                self.poisoned.get_or_insert_with(|| error.duplicate());
+                CommitFailure::Unknown(error)
+            }
+        }
+    }
+}
+
+impl Engine for Writer {
+    fn begin(&mut self, deadline: Instant) -> Result<()> {
+        if let Some(error) = &self.poisoned {
+            return Err(Error::new(
+                ErrorKind::Poisoned,
+                "an earlier write failed in a way that leaves its outcome open; reopen the store",
+            )
+            .with_source(error.to_string()));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A wait of nothing would answer busy without a look.
+        self.conn.busy_timeout(left.max(Duration::from_millis(1))).map_err(sql)?;
+        self.execute("BEGIN IMMEDIATE").map_err(sql)?;
+        if let Err(error) = self.refresh() {
+            self.undo()?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn stamp(&mut self) -> Result<Stamp> {
+        let now = self.clock.now();
+        self.last_activity = Stamp::next_activity(now, self.last_activity);
+        let nonce = getrandom::u64().map_err(|error| {
+            Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
+        })?;
+        Ok(Stamp { now, activity: self.last_activity, nonce })
+    }
+
+    fn facts(&mut self, workspace: &WorkspaceId, reads: &ReadSet, _stamp: &Stamp) -> Result<Facts> {
+        facts::facts(&self.conn, &mut self.cache, &self.owners, workspace, reads)
+    }
+
+    fn apply(&mut self, writes: &WriteSet) -> Result<()> {
+        self.dirty = true;
+        let mut deleted = false;
+        apply::apply(&self.conn, &mut self.cache, writes, &mut self.last_activity, &mut deleted)?;
+        if deleted {
+            self.chores.look_for_deleted();
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> std::result::Result<(), CommitFailure> {
+        match self.execute("COMMIT") {
+            Ok(()) => {
+                self.dirty = false;
+                Ok(())
+            }
+            Err(error) => Err(self.failed_commit(error)),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn housekeeping(&mut self, idle: bool) -> bool {
+        self.keep_house(idle)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        // Whoever closes last empties the log; the engine does that itself when the connection goes.
+        self.owner_lock = None;
+        let checkpoint = if self.poisoned.is_none() { self.checkpoint() } else { Ok(()) };
+        self.conn.flush_prepared_statement_cache();
+        checkpoint
+    }
+}

@@ -1,0 +1,147 @@
+//! Removing what was deleted or has expired, in slices that never hold the writer up for long.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use turnkeep_core::commit::RequestId;
+use turnkeep_core::limits::{REQUEST_MS, SLICE_ROWS};
+use turnkeep_core::store::PurgeReport;
+use turnkeep_core::{Result, Timestamp};
+
+use crate::columns::row_key;
+use crate::error::sql;
+
+/// Bytes of entries after which a slice ends early: large rows take longer to give back.
+const SLICE_BYTES: i64 = 8 * 1024 * 1024;
+
+/// Removes at most one slice of rows of the oldest deleted session, within a write transaction. `None` when no
+/// deleted session is left.
+pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
+    const OLDEST: &str = "SELECT skey FROM sessions INDEXED BY sessions_deleted
+         WHERE state = 'deleted' ORDER BY skey LIMIT 1";
+    let oldest: Option<i64> = conn
+        .prepare_cached(OLDEST)
+        .and_then(|mut find| find.query_row([], |row| row.get(0)).optional())
+        .map_err(sql)?;
+    let Some(skey) = oldest else { return Ok(None) };
+    let most = i64::from(SLICE_ROWS);
+    let mut left = most;
+    left -= entries(conn, skey, left)?;
+    // Each table in turn, the session row last: it is what finds the rest.
+    for text in [
+        "DELETE FROM events WHERE ekey IN (SELECT e.ekey FROM streams t CROSS JOIN events e ON e.stkey = t.stkey
+         WHERE t.skey = ?1 LIMIT ?2)",
+        "DELETE FROM streams WHERE stkey IN (SELECT t.stkey FROM streams t WHERE t.skey = ?1
+         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.stkey = t.stkey) LIMIT ?2)",
+        "DELETE FROM segments WHERE skey = ?1 AND first IN (SELECT first FROM segments WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM runs WHERE rkey IN (SELECT rkey FROM runs WHERE rkey > ?1 << 32
+         AND rkey <= ((?1 << 32) | 4294967295) LIMIT ?2)",
+        "DELETE FROM records WHERE reckey IN (SELECT reckey FROM records WHERE owner = ?1 AND owner IS NOT NULL
+         LIMIT ?2)",
+        "DELETE FROM ordinals WHERE owner = ?1 AND collection IN (SELECT collection FROM ordinals
+         WHERE owner = ?1 LIMIT ?2)",
+        "DELETE FROM requests WHERE skey = ?1 AND id IN (SELECT id FROM requests WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM requests WHERE (skey, wkey, id) IN (SELECT skey, wkey, id FROM requests
+         WHERE owner = ?1 AND owner IS NOT NULL LIMIT ?2)",
+        "DELETE FROM leases WHERE skey = ?1 AND name IN (SELECT name FROM leases WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM session_meta WHERE skey IN (SELECT skey FROM session_meta WHERE skey = ?1 LIMIT ?2)",
+    ] {
+        if left <= 0 {
+            break;
+        }
+        let removed = execute(conn, text, skey, left)?;
+        left -= removed;
+    }
+    let mut report = PurgeReport { sessions: 0, rows: u64::try_from(most - left).unwrap_or(0) };
+    // Room was left, so every table had its turn.
+    if left > 0 && !has_entries(conn, skey)? {
+        conn.prepare_cached("DELETE FROM sessions WHERE skey = ?1 AND state = 'deleted'")
+            .and_then(|mut delete| delete.execute([skey]))
+            .map_err(sql)?;
+        report.sessions = 1;
+        report.rows += 1;
+    }
+    Ok(Some(report))
+}
+
+fn execute(conn: &Connection, text: &str, skey: i64, most: i64) -> Result<i64> {
+    let removed = conn
+        .prepare_cached(text)
+        .and_then(|mut delete| delete.execute(params![skey, most]))
+        .map_err(sql)?;
+    Ok(i64::try_from(removed).unwrap_or(i64::MAX))
+}
+
+/// Removes entries from the first on, until there are enough rows or bytes.
+fn entries(conn: &Connection, skey: i64, most: i64) -> Result<i64> {
+    const LAST: &str = "SELECT rid, octet_length(payload) + coalesce(octet_length(text), 0) FROM entries
+         WHERE rid > ?1 AND rid <= ?2 ORDER BY rid LIMIT ?3";
+    let (low, high) = (row_key(skey, 0), row_key(skey, u32::MAX));
+    let mut last = None;
+    {
+        let mut sizes = conn.prepare_cached(LAST).map_err(sql)?;
+        let mut rows = sizes.query(params![low, high, most]).map_err(sql)?;
+        let mut bytes = 0_i64;
+        while let Some(row) = rows.next().map_err(sql)? {
+            last = Some(row.get::<_, i64>(0).map_err(sql)?);
+            bytes = bytes.saturating_add(row.get(1).map_err(sql)?);
+            if bytes >= SLICE_BYTES {
+                break;
+            }
+        }
+    }
+    let Some(last) = last else { return Ok(0) };
+    let removed = conn
+        .prepare_cached("DELETE FROM entries WHERE rid > ?1 AND rid <= ?2")
+        .and_then(|mut delete| delete.execute([low, last]))
+        .map_err(sql)?;
+    Ok(i64::try_from(removed).unwrap_or(i64::MAX))
+}
+
+fn has_entries(conn: &Connection, skey: i64) -> Result<bool> {
+    conn.prepare_cached("SELECT 1 FROM entries WHERE rid > ?1 AND rid <= ?2 LIMIT 1")
+        .and_then(|mut find| find.exists([row_key(skey, 0), row_key(skey, u32::MAX)]))
+        .map_err(sql)
+}
+
+/// Where the removal of expired requests stands: the scope looked at last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ExpiryWalk {
+    after: (i64, i64),
+}
+
+/// Removes at most one slice of expired requests, within a write transaction. Answers the walk to go on with;
+/// `None` at its end.
+///
+/// Generated ids begin with their time, so the expired ones of a scope are one range of its ids.
+pub(super) fn expired_slice(
+    conn: &Connection,
+    now: Timestamp,
+    walk: ExpiryWalk,
+) -> Result<Option<ExpiryWalk>> {
+    const NEXT: &str = "SELECT skey, wkey FROM requests WHERE (skey, wkey) > (?1, ?2) ORDER BY skey, wkey LIMIT 1";
+    const DELETE: &str = "DELETE FROM requests WHERE skey = ?1 AND wkey = ?2 AND id IN (SELECT id FROM requests
+         WHERE skey = ?1 AND wkey = ?2 AND id >= 'g:' AND id < ?3 AND expires_at < ?4 LIMIT ?5)";
+    let oldest_kept = RequestId::generated(now.plus_ms(-REQUEST_MS), [0; 10]).to_string();
+    let (mut at, mut left) = (walk.after, SLICE_ROWS as usize);
+    // A look at a scope costs about as much as the removal of a row.
+    for _ in 0..SLICE_ROWS {
+        let next: Option<(i64, i64)> = conn
+            .prepare_cached(NEXT)
+            .and_then(|mut next| {
+                next.query_row([at.0, at.1], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
+            .map_err(sql)?;
+        let Some((skey, wkey)) = next else { return Ok(None) };
+        let removed = conn
+            .prepare_cached(DELETE)
+            .and_then(|mut delete| {
+                delete.execute(params![skey, wkey, oldest_kept, now.as_millis(), left.cast_signed()])
+            })
+            .map_err(sql)?;
+        left = left.saturating_sub(removed);
+        if left == 0 {
+            return Ok(Some(ExpiryWalk { after: at }));
+        }
+        at = (skey, wkey);
+    }
+    Ok(Some(ExpiryWalk { after: at }))
+}

@@ -1,0 +1,11 @@
+//! What only this backend can get wrong: its files, its tables, its engine. The contract is tested by the conformance
+//! suite.
+
+mod files;
+mod format;
+mod housekeeping;
+mod maintenance;
+mod opening;
+mod queries;
+mod support;
+mod threads;
