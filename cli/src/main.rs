@@ -1,2 +1,50 @@
-//! Placeholder.
-fn main() {}
+//! The `turnkeep` program: list, read, import, export and continue the sessions of agents.
+
+mod args;
+mod commands;
+mod exit;
+mod failure;
+mod open;
+mod output;
+mod pick;
+mod provider;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::CommandLine;
+use failure::{Failure, Outcome};
+use output::Out;
+
+fn main() -> ExitCode {
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(wrong) => {
+            // Help and version come this way, too. If nobody reads them, nobody misses them.
+            let _ = wrong.print();
+            return ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(exit::USAGE));
+        }
+    };
+    let json = line.global.json;
+    match run(line) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.tell(json);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(line: CommandLine) -> Outcome<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::program(format!("the program cannot start: {error}")))?;
+    let mut out = Out::new(line.global.json);
+    let code = runtime.block_on(commands::run(&line.global, line.command, &mut out))?;
+    out.flush()?;
+    // A thread that still waits for a line of standard input must not keep the program.
+    runtime.shutdown_background();
+    Ok(code)
+}

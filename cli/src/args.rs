@@ -1,0 +1,252 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Keeps what AI agents and their users said and did: list, read, continue, import and export sessions.
+#[derive(Debug, Parser)]
+#[command(
+    name = "turnkeep",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "Begin with:  turnkeep chat --say \"hello\"",
+    after_long_help = crate::exit::help(),
+)]
+pub(crate) struct CommandLine {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Print data as JSON, and errors too
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Use this store instead of the workspace's own: `sqlite:PATH`, or `memory:` (gone at the end)
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// The folder of the workspace
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    /// Wait at most so many milliseconds for a store that others keep busy
+    #[arg(long, global = true, value_name = "MS")]
+    pub(crate) wait: Option<u64>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Talk; every word is kept, and Ctrl-C cancels a turn
+    Chat(Chat),
+    /// List, make, read, continue, rename and delete sessions
+    #[command(subcommand)]
+    Sessions(Sessions),
+    /// Import a session: turnkeep's own export, or a file of the pi coding agent
+    Import(Import),
+    /// Export a session, byte for byte, so that an import reads the same
+    Export(Export),
+    /// The workspace: its id, and where its state lies
+    #[command(subcommand)]
+    Workspace(Workspace),
+    /// The store: where the data is, and what it promises
+    #[command(subcommand)]
+    Store(Store),
+}
+
+/// `turnkeep sessions …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sessions {
+    /// List the sessions of this workspace, the one that changed last first
+    List(List),
+    /// Make an empty session
+    New(New),
+    /// Show a session: its conversation and its runs
+    Show(Show),
+    /// Continue a session, as `chat --session` does
+    Resume(Resume),
+    /// Give a session another title
+    Rename(Rename),
+    /// Delete a session and everything of it, for good
+    Delete(Delete),
+}
+
+/// `turnkeep workspace …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workspace {
+    /// Show the id of the workspace and where its state lies
+    Show,
+}
+
+/// `turnkeep store …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Show where the data is, what the store promises and how large it is
+    Info,
+}
+
+/// Which session a command is about.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Pick {
+    /// The id of the session, or a beginning of it that fits no other
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// The session that changed last
+    #[arg(long)]
+    pub(crate) last: bool,
+}
+
+/// How to talk.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Talking")]
+pub(crate) struct Talk {
+    /// Say this and end; may be given several times. Without it, lines are read from standard input
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) say: Vec<String>,
+    /// Who answers
+    #[arg(long, value_enum, default_value_t = Provider::Echo)]
+    pub(crate) provider: Provider,
+    /// Spread the answer over so many milliseconds, so that there is time to interrupt it
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) delay: u64,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Provider {
+    /// Repeats what you say; works offline, needs no key
+    Echo,
+}
+
+/// `turnkeep chat`
+#[derive(Debug, Args)]
+pub(crate) struct Chat {
+    /// Continue the session that changed last
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) last: bool,
+    /// Continue this session: its id, or a beginning of it that fits no other
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The title of a new session
+    #[arg(long, conflicts_with_all = ["last", "session"])]
+    pub(crate) title: Option<String>,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// `turnkeep sessions list`
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// At most so many; all by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: Option<u32>,
+    /// Only those with this text in id, title, directory or conversation
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) search: Option<String>,
+    /// Only those made in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Also sessions of sub-agents
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `turnkeep sessions new`
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// Its title
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// Its id; one is drawn by default
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+}
+
+/// `turnkeep sessions show`
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Only the newest so many messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) latest: Option<u32>,
+    /// Whole messages; long ones are cut otherwise
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// `turnkeep sessions resume`
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
+}
+
+/// `turnkeep sessions rename`
+#[derive(Debug, Args)]
+#[command(override_usage = "turnkeep sessions rename ID TITLE\n       turnkeep sessions rename --last TITLE")]
+pub(crate) struct Rename {
+    /// The id of the session, or a beginning of it that fits no other; then the new title
+    #[arg(value_name = "ID|TITLE", num_args = 1..=2, required = true)]
+    pub(crate) words: Vec<String>,
+    /// The session that changed last
+    #[arg(long)]
+    pub(crate) last: bool,
+}
+
+/// `turnkeep sessions delete`
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Do not ask; only a terminal is asked
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Also while another program is at work on it; that program's writes are refused from then on
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `turnkeep import`
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The file; `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Give the session this id instead of the one in the file
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+}
+
+/// `turnkeep export`
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Write to this file, which only you can read; standard output by default
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::CommandLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,226 @@
+//! `turnkeep import`
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use turnkeep::transfer::{self, ImportOptions, ImportReport, Progress, Wholeness};
+use turnkeep::{ErrorKind, SessionId};
+
+use crate::args::{Global, Import};
+use crate::failure::{Failure, Outcome};
+use crate::output::words::{count, count_of, thousands};
+use crate::output::{Out, text};
+use crate::{exit, open};
+
+/// Messages with unanswered calls that are named for a person.
+const NAMED: usize = 10;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    import: &'a ImportReport,
+}
+
+pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outcome<u8> {
+    let id = import.id.as_deref().map(SessionId::new).transpose()?;
+    let name = import.file.display().to_string();
+    // Before the workspace: a file that is not there must not leave anything behind.
+    let mut file = seekable(&import.file)?;
+    let workspace = open::workspace(global).await?;
+    let bar = bar();
+    let stop = stop_on_interrupt();
+    let mut told = |progress: Progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ImportOptions { id, ..ImportOptions::default() };
+    let store = workspace.store().as_ref();
+    let report = transfer::import(store, workspace.id(), &mut file, &options, &mut told).await;
+    bar.finish_and_clear();
+    let report = report.map_err(|error| refused(error, &name))?;
+    if out.json {
+        out.json(&Answer { import: &report })?;
+    } else {
+        summary(&name, &report, out)?;
+    }
+    Ok(if report.dropped.is_empty() && report.wholeness != Wholeness::Damaged {
+        exit::OK
+    } else {
+        exit::INCOMPLETE
+    })
+}
+
+/// The file; what cannot be read twice, such as a pipe, is copied first.
+fn seekable(path: &Path) -> Outcome<File> {
+    let fail = |error: io::Error| {
+        let code = if error.kind() == io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::BAD_FILE };
+        Failure::told(code, format!("the file {} cannot be read: {error}", path.display()))
+    };
+    if path == Path::new("-") {
+        return spooled(&mut io::stdin().lock()).map_err(fail);
+    }
+    let mut file = File::open(path).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    if metadata.is_dir() {
+        return Err(Failure::told(exit::BAD_FILE, format!("{} is a folder; give one file", path.display())));
+    }
+    if metadata.is_file() { Ok(file) } else { spooled(&mut file).map_err(fail) }
+}
+
+fn spooled(from: &mut impl io::Read) -> io::Result<File> {
+    let mut copy = tempfile::tempfile()?;
+    io::copy(from, &mut copy)?;
+    copy.rewind()?;
+    Ok(copy)
+}
+
+/// Becomes true when Ctrl-C is pressed: the import then ends at its next step, and the same import goes on from there.
+fn stop_on_interrupt() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let pressed = Arc::clone(&stop);
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            pressed.store(true, Ordering::Relaxed);
+        }
+    });
+    stop
+}
+
+/// A file that is no session is another matter than an id that is none.
+fn refused(error: turnkeep::Error, name: &str) -> Failure {
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::NewerFormat | ErrorKind::Corrupt => {
+            Failure::from(error.with("file", name))
+                .exit(exit::BAD_FILE)
+                .hint("nothing was imported; a turnkeep export or a session file of the pi coding agent is expected")
+        }
+        _ => error.with("file", name).into(),
+    }
+}
+
+/// A bar on standard error, if a person watches.
+fn bar() -> ProgressBar {
+    let target =
+        if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    match ProgressStyle::with_template("importing {wide_bar} {percent:>3} %  {eta}") {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}
+
+fn summary(name: &str, report: &ImportReport, out: &mut Out) -> Outcome<()> {
+    let file = text::line(name);
+    let session = text::line(report.session.id.as_str());
+    if report.added == 0 && report.already_there > 0 {
+        out.line(format!("nothing to add: session {session} already holds what {file} has"))?;
+    } else {
+        let kind = report.format;
+        out.line(format!("imported {file} ({kind}) as session {session}"))?;
+    }
+    let mut pairs = vec![("kept", kept(report))];
+    if report.added > 0 && report.already_there > 0 {
+        pairs.push(("new", format!("{} of them; {} were there already", report.added, report.already_there)));
+    }
+    pairs.push(("tools", tools(report)));
+    pairs.push((
+        "empty",
+        match report.empty_assistant_messages {
+            0 => String::new(),
+            n => format!("{} without any content", count(n, "assistant message")),
+        },
+    ));
+    pairs.push((
+        "whole",
+        match report.wholeness {
+            Wholeness::Proven => "yes: the footer agrees with the lines".to_owned(),
+            Wholeness::Unproven => {
+                "unknown: files of this format have no footer that could prove it".to_owned()
+            }
+            Wholeness::Damaged => "no: the footer is missing, or does not agree with the lines".to_owned(),
+        },
+    ));
+    let lines = u64::try_from(report.dropped.len()).unwrap_or(u64::MAX);
+    pairs.push((
+        "dropped",
+        match lines {
+            0 => "nothing".to_owned(),
+            n => out.paint.warn(&format!("{}:", count(n, "line"))),
+        },
+    ));
+    out.pairs(&pairs)?;
+    for dropped in &report.dropped {
+        out.line(format!("  line {}: {}", dropped.line, dropped.reason))?;
+    }
+    if report.stand_ins > 0 {
+        out.line(format!(
+            "{} took the place of dropped lines, so that all others keep their numbers",
+            count(report.stand_ins, "stand-in")
+        ))?;
+    }
+    Ok(())
+}
+
+fn kept(report: &ImportReport) -> String {
+    let mut text =
+        format!("{}, {}", count(report.headers, "header"), count_of(report.entries, "entry", "entries"));
+    let kinds: Vec<String> = report
+        .kept
+        .iter()
+        .map(|(kind, n)| {
+            let kind = text::line(&kind.replace('_', " "));
+            if kind == "message" && !report.messages.is_empty() {
+                let roles: Vec<String> = report
+                    .messages
+                    .iter()
+                    .map(|(role, n)| format!("{} {}", thousands(*n), text::line(role)))
+                    .collect();
+                format!("{} ({})", count(*n, "message"), roles.join(", "))
+            } else {
+                count(*n, &kind)
+            }
+        })
+        .collect();
+    if !kinds.is_empty() {
+        text.push_str(&format!(": {}", kinds.join(", ")));
+    }
+    if report.other_rows > 0 {
+        text.push_str(&format!("; {} beside them", count(report.other_rows, "row")));
+    }
+    text
+}
+
+fn tools(report: &ImportReport) -> String {
+    if report.tool_calls == 0 && report.tool_results == 0 {
+        return String::new();
+    }
+    let mut text = format!("{}, {}", count(report.tool_calls, "call"), count(report.tool_results, "result"));
+    if report.unanswered_calls > 0 {
+        let mut lines: Vec<String> = report
+            .unanswered_in
+            .iter()
+            .take(NAMED)
+            .map(|message| match (message.calls, message.cut_off) {
+                (1, false) => message.line.to_string(),
+                (n, false) => format!("{} ({n})", message.line),
+                (n, true) => format!("{} ({n}, cut off)", message.line),
+            })
+            .collect();
+        if report.unanswered_in.len() > NAMED {
+            lines.push("…".to_owned());
+        }
+        let word = if lines.len() == 1 { "line" } else { "lines" };
+        text.push_str(&format!(
+            "; {} without a result, in {word} {}",
+            count(report.unanswered_calls, "call"),
+            lines.join(", ")
+        ));
+    }
+    text
+}

@@ -1,0 +1,29 @@
+//! One file per command.
+
+mod chat;
+mod export;
+mod import;
+mod sessions;
+mod store;
+mod workspace;
+
+use crate::args::{self, Command, Global};
+use crate::failure::Outcome;
+use crate::output::Out;
+
+/// Runs a command and answers with the exit code.
+pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Outcome<u8> {
+    match command {
+        Command::Chat(chat) => chat::run(global, chat, out).await,
+        Command::Sessions(args::Sessions::List(list)) => sessions::list::run(global, list, out).await,
+        Command::Sessions(args::Sessions::New(new)) => sessions::new::run(global, new, out).await,
+        Command::Sessions(args::Sessions::Show(show)) => sessions::show::run(global, show, out).await,
+        Command::Sessions(args::Sessions::Resume(resume)) => chat::resume(global, resume, out).await,
+        Command::Sessions(args::Sessions::Rename(rename)) => sessions::rename::run(global, rename, out).await,
+        Command::Sessions(args::Sessions::Delete(delete)) => sessions::delete::run(global, delete, out).await,
+        Command::Import(import) => import::run(global, import, out).await,
+        Command::Export(export) => export::run(global, export, out).await,
+        Command::Workspace(args::Workspace::Show) => workspace::run(global, out).await,
+        Command::Store(args::Store::Info) => store::run(global, out).await,
+    }
+}

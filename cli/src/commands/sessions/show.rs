@@ -1,0 +1,206 @@
+//! `turnkeep sessions show`
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use turnkeep::model::{Run, RunState, SessionRow, role};
+use turnkeep::{HistoryItem, Order, Session};
+
+use crate::args::{Global, Show};
+use crate::failure::Outcome;
+use crate::output::list::{Column, Kind, column};
+use crate::output::session::{MessageData, RunData, SessionData, name, reason, state, words};
+use crate::output::words::{count, thousands};
+use crate::output::{Out, text, time};
+use crate::{exit, open, pick};
+
+/// Lines of a message that are shown without `--full`.
+const LINES: usize = 20;
+
+const RUNS: &[Column] = &[
+    column("RUN", Kind::Number),
+    column("STATE", Kind::Whole),
+    column("BEGUN", Kind::Whole),
+    column("TOOK", Kind::Number),
+    column("WHY", Kind::Rest),
+];
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    session: SessionData<'a>,
+    messages: Vec<MessageData<'a>>,
+    runs: Vec<RunData<'a>>,
+}
+
+pub(crate) async fn run(global: &Global, show: Show, out: &mut Out) -> Outcome<u8> {
+    let workspace = open::workspace(global).await?;
+    let session = pick::session(&workspace, &show.pick).await?;
+    let row = session.info().await?;
+    let runs = runs(&session).await?;
+    let messages = messages(&session, show.latest).await?;
+    if out.json {
+        out.json(&Answer {
+            session: SessionData::from(&row),
+            messages: messages.iter().map(MessageData::from).collect(),
+            runs: runs.iter().map(RunData::from).collect(),
+        })?;
+        return Ok(exit::OK);
+    }
+    head(&row, out)?;
+    let by_id = by_id(&runs);
+    for item in &messages {
+        out.line("")?;
+        message(item, &by_id, show.full, out)?;
+    }
+    if runs.iter().any(|run| run.state != RunState::Completed) {
+        out.line("")?;
+        table(&runs, out)?;
+    }
+    Ok(exit::OK)
+}
+
+/// All runs of a session.
+pub(crate) async fn runs(session: &Session) -> Outcome<Vec<Run>> {
+    let mut runs = Vec::new();
+    let mut cursor = None;
+    loop {
+        let mut query = session.runs().list().order(Order::Ascending);
+        if let Some(cursor) = cursor.take() {
+            query = query.cursor(cursor);
+        }
+        let page = query.await?;
+        runs.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(runs);
+        }
+    }
+}
+
+/// Runs by their ids.
+pub(crate) fn by_id(runs: &[Run]) -> HashMap<&str, &Run> {
+    runs.iter().map(|run| (run.id.as_str(), run)).collect()
+}
+
+/// The conversation as people had it, or the newest messages of it.
+pub(crate) async fn messages(session: &Session, latest: Option<u32>) -> Outcome<Vec<HistoryItem>> {
+    if let Some(latest) = latest {
+        return Ok(session.history().latest(latest).await?.items);
+    }
+    let mut messages = Vec::new();
+    let mut cursor = None;
+    loop {
+        let mut query = session.history().limit(1_000);
+        if let Some(cursor) = cursor.take() {
+            query = query.cursor(cursor);
+        }
+        let page = query.await?;
+        messages.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(messages);
+        }
+    }
+}
+
+fn head(row: &SessionRow, out: &mut Out) -> Outcome<()> {
+    let profile = &row.profile;
+    let title = if profile.title.is_some() { name(row) } else { String::new() };
+    let flags = match (profile.pinned, profile.archived) {
+        (true, true) => "pinned, archived",
+        (true, false) => "pinned",
+        (false, true) => "archived",
+        (false, false) => "",
+    };
+    let tokens = match row.usage.total_tokens {
+        0 => String::new(),
+        tokens => thousands(tokens),
+    };
+    out.pairs(&[
+        ("session", text::line(row.id.as_str())),
+        ("title", title),
+        ("begun", time::local(row.created_at)),
+        ("changed", time::local(row.updated_at)),
+        ("folder", profile.cwd.as_deref().map(text::line).unwrap_or_default()),
+        ("parent", profile.parent.as_ref().map(|parent| text::line(parent.as_str())).unwrap_or_default()),
+        ("holds", format!("{}, {}", count(row.messages.into(), "message"), count(row.runs.into(), "run"))),
+        ("tokens", tokens),
+        ("state", flags.to_owned()),
+    ])
+}
+
+/// One message: who, when, what became of its run; then its words.
+pub(crate) fn message(
+    item: &HistoryItem,
+    runs: &HashMap<&str, &Run>,
+    full: bool,
+    out: &mut Out,
+) -> Outcome<()> {
+    let entry = &item.entry;
+    let who = entry.role.as_ref().map_or_else(|| "?".to_owned(), |role| text::line(role.as_str()));
+    let who = match entry.role.as_ref().map(|role| role.as_str()) {
+        Some(role::USER) => out.paint.person(&who),
+        Some(role::ASSISTANT) => out.paint.model(&who),
+        _ => out.paint.bold(&who),
+    };
+    let run = entry.run.as_ref().and_then(|run| runs.get(run.as_str()));
+    let fate = match run.map(|run| (run.number, run.state)) {
+        _ if item.is_partial() => Some("unfinished".to_owned()),
+        Some((_, RunState::Completed)) | None => None,
+        Some((number, other)) => Some(format!("run {number} {}", state(other))),
+    };
+    let fate = fate.map(|fate| format!("  {}", out.paint.warn(&fate))).unwrap_or_default();
+    let at = out.paint.dim(&format!("#{}  {}", entry.number, time::local(entry.at)));
+    out.line(format!("{who}  {at}{fate}"))?;
+    let words = words(item);
+    let mut shown = text::block(words.trim_end_matches('\n'));
+    let calls = item.message.as_ref().map(|message| message.tool_calls().count()).unwrap_or(0);
+    if shown.trim().is_empty() && calls == 0 {
+        "(no words)".clone_into(&mut shown);
+    }
+    if full {
+        out.indented(&shown)?;
+    } else {
+        shortened(&shown, out)?;
+    }
+    if let Some(message) = &item.message {
+        for call in message.tool_calls() {
+            let arguments = text::line(call.arguments.as_str());
+            let arguments = if full { arguments } else { text::cut(&arguments, 200) };
+            let name = out.paint.bold(&text::line(&call.name));
+            out.line(format!("  calls {name} {}", out.paint.dim(&arguments)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first lines, and how many more there are.
+fn shortened(shown: &str, out: &mut Out) -> Outcome<()> {
+    let more = shown.lines().count().saturating_sub(LINES);
+    let first: Vec<String> = shown.lines().take(LINES).map(|line| text::cut(line, 2_000)).collect();
+    out.indented(&first.join("\n"))?;
+    if more > 0 {
+        let lines = if more == 1 { "line" } else { "lines" };
+        out.line(format!("  {}", out.paint.dim(&format!("… {more} more {lines}; --full shows them"))))?;
+    }
+    Ok(())
+}
+
+fn table(runs: &[Run], out: &mut Out) -> Outcome<()> {
+    let rows = runs.iter().map(|run| {
+        let took = match run.finished_at {
+            Some(end) => duration(end.since_ms(run.created_at)),
+            None => String::new(),
+        };
+        vec![run.number.to_string(), state(run.state), time::local(run.created_at), took, reason(run)]
+    });
+    out.table(RUNS, rows.collect())
+}
+
+fn duration(ms: i64) -> String {
+    match ms.max(0) {
+        ms if ms < 1_000 => format!("{ms} ms"),
+        ms if ms < 120_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        ms => format!("{} min", ms / 60_000),
+    }
+}
