@@ -203,7 +203,7 @@ impl Store for MemoryStore {
 
     async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
         let data = &self.handle.data;
-        self.read("lease", |tables| tables.lease(key, self.now(), |owner| data.liveness(owner)))
+        self.read("lease", |tables| Ok(tables.lease(key, self.now(), |owner| data.liveness(owner))))
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {

@@ -43,8 +43,12 @@ impl Workspace {
                 }
             }
             Lookup::EntryKey(session, key) => {
-                if let Some(number) = self.lives.get(&session).and_then(|life| life.keys.get(&key)) {
-                    facts.keys.insert((session, key), *number);
+                let Some(life) = self.lives.get(&session) else { return };
+                if let Some(number) = life.keys.get(&key).copied() {
+                    if let Some(place) = life.place(number) {
+                        facts.places.insert((session.clone(), number), place);
+                    }
+                    facts.keys.insert((session, key), number);
                 }
             }
             Lookup::Run(session, id) => {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use turnkeep_core::id::RecordKey;
 use turnkeep_core::limits::Limits;
-use turnkeep_core::model::{LeaseKey, LeaseName, LeaseView, Liveness, Record, SessionState};
+use turnkeep_core::model::{LeaseKey, LeaseView, Liveness, Record, SessionState};
 use turnkeep_core::query::{Mark, OwnerFilter, PageBuilder, RecordQuery, Scope, page_limit};
 use turnkeep_core::{Cursor, OwnerId, Page, Result, Timestamp};
 
@@ -29,22 +29,17 @@ impl Tables {
         page.finish(query.order, |last| Cursor::seal(query, &(last.ordinal, &last.key)))
     }
 
-    /// A lease with its owner's liveness. Restoring sessions are shown too: their builder may be dead.
+    /// A lease with its owner's liveness; none once its session is deleted. Those of restoring sessions are shown too:
+    /// their builder may be dead.
     pub(crate) fn lease(
         &self,
         key: &LeaseKey,
         now: Timestamp,
         liveness: impl Fn(&OwnerId) -> Liveness,
-    ) -> Result<Option<LeaseView>> {
-        let workspace = self.workspaces.get(&key.workspace);
-        if let LeaseName::Session(session) = &key.name {
-            let there = workspace.is_some_and(|workspace| workspace.lives.contains_key(session));
-            if !there {
-                return Err(super::no_session(&key.workspace, session));
-            }
-        }
-        let row = workspace.and_then(|workspace| workspace.ledger.leases.get(&key.name));
-        Ok(row.map(|row| row.view(now, liveness(&row.owner))))
+    ) -> Option<LeaseView> {
+        let workspace = self.workspaces.get(&key.workspace)?;
+        let row = workspace.ledger.leases.get(&key.name).filter(|_| workspace.may_hold(&key.name))?;
+        Some(row.view(now, liveness(&row.owner)))
     }
 
     pub(crate) fn changes(&self, scope: &Scope) -> Result<Mark> {

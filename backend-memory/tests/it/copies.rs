@@ -210,3 +210,23 @@ fn a_session_restored_from_its_rows_reads_the_same() {
     assert_eq!(session("copy"), child);
     bench.assert_sound();
 }
+
+#[test]
+fn a_commit_that_copies_a_session_cannot_change_it_afterwards() {
+    let bench = Bench::new();
+    let parent = parent(&bench);
+    let (child, fence) = bench.build("child");
+    let copy = Op::CopyEntries { from: parent.clone(), to: child, after: None, through: no(2) };
+    let afterwards = [
+        Op::StartRun { session: parent.clone(), run: new_run("r3") },
+        Op::ReopenRun { session: parent.clone(), run: RunId::new("r1").unwrap() },
+        Op::Append { session: parent.clone(), entries: vec![user("late")] },
+        Op::DeleteSession { session: parent.clone(), force: true },
+    ];
+    for op in afterwards {
+        let commit = fenced(&fence, copy.clone()).op(op.clone());
+        assert_eq!(kind(bench.commit(commit)), ErrorKind::Invalid, "{op:?}");
+    }
+    bench.commit(fenced(&fence, copy)).unwrap();
+    bench.assert_sound();
+}

@@ -1,6 +1,6 @@
 //! Reading entries: bounds, orders, pages, paths.
 
-use turnkeep_core::commit::{NewEntry, Op};
+use turnkeep_core::commit::{NewEntry, OnKey, Op, Parent};
 use turnkeep_core::id::EntryKey;
 use turnkeep_core::model::{Visibility, VisibilitySet};
 use turnkeep_core::query::{EntryQuery, Order, PathTo};
@@ -180,6 +180,19 @@ fn the_path_before_the_first_entry_is_empty() {
     assert_eq!(bench.path(&s), Vec::<u32>::new());
     bench.append(&s, vec![user("2")]);
     assert_eq!(bench.path(&s), [2], "it is a new root");
+    bench.assert_sound();
+}
+
+#[test]
+fn what_follows_a_skipped_entry_follows_the_one_that_has_its_key() {
+    let bench = Bench::new();
+    let s = bench.create("s");
+    bench.append(&s, vec![user("1"), keyed("2", "k"), user("3"), user("4")]);
+    let skipped = NewEntry { on_key: OnKey::Skip, ..keyed("again", "k") };
+    let follows = NewEntry { parent: Parent::InCommit(0), ..user("5") };
+    let receipt = bench.append(&s, vec![skipped, follows]);
+    assert_eq!(receipt.entries(0).collect::<Vec<_>>(), [no(2), no(5)]);
+    assert_eq!(bench.path(&s), [1, 2, 5]);
     bench.assert_sound();
 }
 

@@ -166,7 +166,7 @@ impl Client {
 
     fn entry(&self, parent: u8, key_or_none: u8) -> NewEntry {
         let mut entry = user("text");
-        entry.run = (parent % 3 == 0).then(|| run_id(parent % 2));
+        entry.run = parent.is_multiple_of(3).then(|| run_id(parent % 2));
         if key_or_none < 4 {
             entry.key = Some(key(key_or_none));
             entry.on_key = if key_or_none < 2 { OnKey::Skip } else { OnKey::Refuse };
@@ -181,7 +181,7 @@ impl Client {
     }
 
     fn grant(&self, of: &SessionRef, how: u8) -> Op {
-        let store = if how % 2 == 0 { &self.bench.store } else { &self.other };
+        let store = if how.is_multiple_of(2) { &self.bench.store } else { &self.other };
         let (mut grant, _) = grant(store, LeaseName::Session(of.clone()), how);
         if how > 1 {
             grant.takeover = Takeover::Force;

@@ -290,6 +290,14 @@ impl<'a> State<'a> {
     /// Exclusive work that looks at entries and runs.
     pub(super) fn work_on(&mut self, session: &SessionRef) -> Result<()> {
         self.exclusive(session)?;
+        // Runs are written before a slice is copied, so the slice would bring along what happened after it.
+        if self.copied_from(session) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the session is copied from in this commit; work on it in the next one",
+            )
+            .with("session", &session.id));
+        }
         self.settled(session)
     }
 
