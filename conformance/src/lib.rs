@@ -1,1 +1,35 @@
-//! Placeholder.
+//! The conformance suite: the contract of `Store` as clauses that any backend can be held to.
+//!
+//! A backend author writes a [`Harness`] and one line, which makes a `#[test]` of every clause:
+//!
+//! ```ignore
+//! turnkeep_conformance::conformance_tests!(MyHarness);
+//! ```
+//!
+//! Each test gets a fresh site, its own runtime and a bounded time, and removes the site afterwards. A test is named
+//! after its clause, `ord_001_…`, and ends with the reported cases it covers: `…_case_01_case_02`.
+//! [`registry`] lists the clauses without opening anything; [`runner::run`] runs one and answers a [`Verdict`].
+
+#[macro_use]
+mod macros;
+
+mod clause;
+mod clauses;
+mod context;
+mod harness;
+mod kit;
+mod measure;
+mod peer;
+pub mod registry;
+pub mod runner;
+#[doc(hidden)]
+pub mod testing;
+mod verdict;
+
+pub use clause::{Clause, Kind, Level, Need, RuntimeFlavor};
+pub use context::Context;
+pub use harness::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
+pub use verdict::{Outcome, Stop, Verdict};
+
+/// The version of the specification that the clauses describe. Each clause names the version it came with.
+pub const SPEC_VERSION: &str = "0.1";

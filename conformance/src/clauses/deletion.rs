@@ -1,0 +1,262 @@
+//! Deletion: gone from every read at once, and in the end from every table.
+
+use turnkeep_core::commit::{Op, Request, RequestId};
+use turnkeep_core::model::{LeaseName, SessionState};
+use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SearchQuery, SessionQuery};
+use turnkeep_core::{ErrorKind, SessionRef};
+
+use crate::context::Context;
+use crate::harness::TableCount;
+use crate::kit::{Kit, event, keyed, name, note, put, run, user};
+use crate::verdict::{Outcome, Stop};
+
+clauses! { ($) deletion_tests;
+    "DEL-001" del_001_a_deleted_session_is_gone_from_every_read {
+        title: "A deleted session is gone from every read in the commit that deletes it: lists, filters, entries, runs, events, records, rows, search, its lease.",
+        why: "A person who deletes a conversation must not find its words anywhere.",
+        catches: "a backend that hides the session row only",
+    }
+    "DEL-002" del_002_a_purge_leaves_no_row_case_52 {
+        title: "After the purge no table holds a row of a deleted session.",
+        why: "Messages left behind fill the disk, and come back when the id is used again.",
+        links: &["NousResearch/hermes-agent#87928", "google/adk-python#2752", "microsoft/autogen#5804"],
+        catches: "a backend that relies on foreign keys that are switched off",
+        cases: &["case-52"],
+    }
+    "DEL-003" del_003_a_recreated_id_inherits_nothing_case_52 {
+        title: "A session created again under a used id inherits nothing: no entry, key, run, event, record, lease, request or number; handles of the former life stay refused.",
+        why: "The old chat returns when its id is reused.",
+        links: &["google/adk-python#2752"],
+        catches: "a backend that keys rows by session id instead of incarnation",
+        cases: &["case-52"],
+    }
+    "DEL-005" del_005_deleting_a_held_session_needs_fence_or_force {
+        title: "Deleting a session that somebody holds, or whose run is active, needs its fence or force; afterwards the owner of the run is refused.",
+        why: "A delete under a running agent loses the words it is about to write, and must at least be meant.",
+        catches: "a backend that deletes without looking at the lease",
+    }
+}
+
+/// A session with a row in every table that a session can have rows in.
+async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
+    let session = kit.create(id).await?;
+    let owned = |collection: &str| turnkeep_core::commit::Put {
+        owner: Some(session.clone()),
+        status: Some(name("open")),
+        ..put(collection, &format!("of {id}"), "\"secret\"")
+    };
+    let branch = turnkeep_core::commit::NewEntry {
+        parent: turnkeep_core::commit::Parent::Root,
+        ..user("another secret")
+    };
+    let commit = kit
+        .appending(&session, vec![keyed("k", "a secret"), user("more"), note("label"), branch])
+        .request(kit.request("job", &session))
+        .op(Op::StartRun {
+            session: session.clone(),
+            run: turnkeep_core::commit::NewRun { intent: Some(name("i")), ..run("r") },
+        })
+        .op(kit.moving(&session, &name("r"), turnkeep_core::model::RunState::Completed))
+        .op(Op::AppendEvents {
+            session: session.clone(),
+            stream: name("notes"),
+            expect_next: None,
+            events: vec![event("n", 1), event("n", 2)],
+        })
+        .op(Op::PutRecord(owned("c")))
+        .op(Op::PutRecord(owned("tool-claims")));
+    kit.apply(commit).await?;
+    let fence = kit.acquire(&session, 1_000).await?;
+    kit.release(&fence).await?;
+    Ok(session)
+}
+
+async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outcome {
+    let (kit, other) = (cx.kit().await?, cx.kit().await?);
+    let session = full(&kit, "s").await?;
+    let stays = full(&kit, "stays").await?;
+    let mark = kit.workspace_mark().await?;
+    kit.delete(&session).await?;
+    for kit in [&kit, &other] {
+        let gone = ErrorKind::NotFound;
+        ensure!(kit.find("s").await?.is_none(), "the session is found by its id");
+        ensure_eq!(kit.ids(kit.list()).await?, ["stays"], "sessions in the list");
+        let hidden = SessionQuery { state: SessionState::Restoring, ..kit.list() };
+        ensure_eq!(kit.ids(hidden).await?, [""; 0], "sessions being built");
+        let by_text = SessionQuery { text: Some("another secret".to_owned()), total: true, ..kit.list() };
+        ensure_eq!(kit.ids(by_text).await?, ["stays"], "sessions with the deleted words");
+        let counted = SessionQuery { total: true, ..kit.list() };
+        ensure_eq!(kit.store.sessions(&counted).await?.total, Some(1), "the total of sessions");
+        ensure_refused!(kit.store.entries(&kit.committed(&session)).await, gone, "entries");
+        ensure_refused!(kit.store.runs(&kit.runs_of(&session)).await, gone, "runs");
+        ensure_refused!(kit.store.events(&kit.stream(&session, "notes")).await, gone, "events");
+        ensure_refused!(kit.store.rows(&kit.rows_of(&session)).await, gone, "rows");
+        let owned = RecordQuery { owner: OwnerFilter::Session(session.clone()), ..kit.collection("c") };
+        ensure_refused!(kit.store.records(&owned).await, gone, "its records");
+        let runs = kit.runs(RunQuery::new(kit.workspace.clone())).await?;
+        ensure!(runs.iter().all(|run| run.session == stays), "its runs are among those of the workspace");
+        let keys: Vec<_> =
+            kit.records(kit.collection("c")).await?.iter().map(|r| r.key.as_str().to_owned()).collect();
+        ensure_eq!(keys, ["of stays"], "records of the collection");
+        ensure!(kit.record("c", "of s").await?.is_none(), "its record is found by key");
+        let by_status = RecordQuery { status: Some(name("open")), ..kit.collection("tool-claims") };
+        ensure_eq!(kit.records(by_status).await?.len(), 1, "records by status");
+        ensure!(kit.lease(&session).await?.is_none(), "its lease is still there");
+        ensure!(kit.workspace_mark().await? != mark, "the workspace's mark did not move");
+        if cx.manifest.capabilities.search {
+            let hits = kit.store.search(&SearchQuery::new(kit.workspace.clone(), "secret")).await?;
+            ensure!(hits.items.iter().all(|hit| hit.session == stays), "search finds the deleted words");
+        }
+        kit.refused(kit.appending(&session, vec![user("late")]), gone).await?;
+        kit.refused(kit.commit().op(Op::DeleteSession { session: session.clone(), force: true }), gone)
+            .await?;
+    }
+    // Its records read as absent, so the keys are free.
+    let claim = turnkeep_core::commit::Put { expect: turnkeep_core::Expect::Absent, ..put("c", "of s", "1") };
+    kit.put(claim).await?;
+    Ok(())
+}
+
+async fn count_rows(cx: &Context) -> Outcome<Vec<TableCount>> {
+    let counted = cx.harness.residue(&cx.site).await;
+    let counted = counted.map_err(|error| Stop::error(format!("counting rows failed: {error}")))?;
+    counted.ok_or_else(|| Stop::not_run("the harness counts no rows"))
+}
+
+/// Waits until every deleted session is purged.
+async fn purge(kit: &Kit) -> Outcome {
+    let maintenance = kit.store.maintenance();
+    let maintenance = maintenance.ok_or_else(|| Stop::fail("a store that deletes must offer a purge"))?;
+    maintenance.purge().await?;
+    Ok(())
+}
+
+async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let stays = full(&kit, "stays").await?;
+    // What the first life leaves for good, such as the workspace's own row, is no residue of the second.
+    let first = full(&kit, "s").await?;
+    kit.delete(&first).await?;
+    purge(&kit).await?;
+    let before = count_rows(cx).await?;
+    ensure!(before.iter().any(|table| table.rows > 0), "the harness counts no rows at all");
+    let session = full(&kit, "s").await?;
+    let with = count_rows(cx).await?;
+    ensure!(with != before, "the harness does not count the rows of a session");
+    let child = kit.fork(&session, "child", turnkeep_core::EntryNo::FIRST).await?;
+    kit.delete(&session).await?;
+    kit.delete(&child).await?;
+    let (abandoned, _fence) = kit.begin_restore("abandoned", Default::default()).await?;
+    kit.apply(kit.commit().op(Op::DeleteSession { session: abandoned, force: true })).await?;
+    purge(&kit).await?;
+    ensure_eq!(count_rows(cx).await?, before, "rows of all tables after delete and purge");
+    ensure_eq!(kit.texts(&stays).await?.len(), 4, "entries of the session that stays");
+    Ok(())
+}
+
+async fn del_003_a_recreated_id_inherits_nothing_case_52(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let old = full(&kit, "s").await?;
+    let held = kit.acquire(&old, cx.lease_ms()).await?;
+    kit.apply(kit.commit().fence(held.clone()).op(Op::DeleteSession { session: old.clone(), force: false }))
+        .await?;
+    let new = kit.create("s").await?;
+    for purged in [false, true] {
+        if purged {
+            purge(&kit).await?;
+        }
+        let row = kit.row(&new).await?;
+        ensure_eq!(
+            (row.head, row.path.leaf, row.runs, row.messages),
+            (None, None, 0, 0),
+            "counters, purged: {purged}"
+        );
+        ensure_eq!((row.revision, row.preview, row.active_run), (1, None, None), "the row, purged: {purged}");
+        ensure_eq!(kit.walk(kit.every_entry(&new)).await?.len(), 0, "entries, purged: {purged}");
+        ensure_eq!(kit.runs(kit.runs_of(&new)).await?.len(), 0, "runs, purged: {purged}");
+        ensure_eq!(kit.events(kit.stream(&new, "notes")).await?.len(), 0, "events, purged: {purged}");
+        let owned = RecordQuery { owner: OwnerFilter::Session(new.clone()), ..kit.collection("c") };
+        ensure_eq!(kit.records(owned).await?.len(), 0, "records, purged: {purged}");
+        ensure!(kit.lease(&new).await?.is_none(), "a lease, purged: {purged}");
+        ensure_eq!(kit.rows(kit.rows_of(&new)).await?.len(), 1, "rows, purged: {purged}");
+        kit.refused(kit.appending(&old, vec![user("late")]), ErrorKind::NotFound).await?;
+        let late = kit.appending(&new, vec![user("late")]).fence(held.clone());
+        kit.refused(late, ErrorKind::LeaseLost).await?;
+        let late = kit.appending(&old, vec![user("late")]).fence(held.clone());
+        kit.refused(late, ErrorKind::LeaseLost).await?;
+    }
+    // Keys, runs, attempts, streams, record keys, requests and epochs begin anew.
+    let again = full_into(&kit, &new).await?;
+    ensure_eq!(again, 1, "the attempt at an intent that the former life knew");
+    ensure_eq!(kit.acquire(&new, cx.lease_ms()).await?.epoch, 1, "the first epoch");
+    Ok(())
+}
+
+/// Uses everything that the former life used, and gives the number of the attempt.
+async fn full_into(kit: &Kit, session: &SessionRef) -> Outcome<u32> {
+    let commit = kit
+        .appending(session, vec![keyed("k", "fresh")])
+        .request(kit.request("job", session))
+        .op(Op::StartRun {
+            session: session.clone(),
+            run: turnkeep_core::commit::NewRun { intent: Some(name("i")), ..run("r") },
+        })
+        .op(Op::AppendEvents {
+            session: session.clone(),
+            stream: name("notes"),
+            expect_next: Some(1),
+            events: vec![event("n", 1)],
+        })
+        .op(Op::PutRecord(turnkeep_core::commit::Put {
+            owner: Some(session.clone()),
+            expect: turnkeep_core::Expect::Absent,
+            ..put("c", "of s", "1")
+        }));
+    let receipt = kit.apply(commit).await?;
+    ensure!(!receipt.replayed, "the request of the former life is remembered");
+    match receipt.outcomes.get(1) {
+        Some(turnkeep_core::Outcome::Run { attempt, .. }) => Ok(*attempt),
+        other => Err(Stop::fail(format!("the receipt of a run names no attempt: {other:?}"))),
+    }
+}
+
+async fn del_005_deleting_a_held_session_needs_fence_or_force(cx: &Context) -> Outcome {
+    let (owner, kit) = (cx.kit().await?, cx.kit().await?);
+    let delete =
+        |session: &SessionRef, force| kit.commit().op(Op::DeleteSession { session: session.clone(), force });
+    let held = owner.create("held").await?;
+    let fence = owner.acquire(&held, cx.lease_ms()).await?;
+    let started = Op::StartRun { session: held.clone(), run: run("r") };
+    owner.apply(owner.appending(&held, vec![user("words")]).fence(fence.clone()).op(started)).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(delete(&held, false), ErrorKind::LeaseHeld).await?;
+    kit.unchanged(&before, "a delete of a held session").await?;
+    let workspace = Request::in_workspace(RequestId::Host("delete".to_owned()));
+    let forced = delete(&held, true).request(workspace);
+    kit.apply(forced.clone()).await?;
+    ensure!(kit.apply(forced).await?.replayed, "a repeated delete is known by its request");
+    let late = owner.appending(&held, vec![user("late")]).fence(fence.clone());
+    owner.refused(late, ErrorKind::LeaseLost).await?;
+    let close = owner.commit().fence(fence.clone()).op(owner.moving(
+        &held,
+        &name("r"),
+        turnkeep_core::model::RunState::Completed,
+    ));
+    owner.refused(close, ErrorKind::LeaseLost).await?;
+    let renew = owner.commit().op(Op::RenewLease { fence, ttl_ms: 1_000 });
+    owner.refused(renew, ErrorKind::LeaseLost).await?;
+
+    let active = kit.create("active").await?;
+    kit.start(&active, run("r")).await?;
+    let before = kit.snapshot().await?;
+    kit.refused(delete(&active, false), ErrorKind::ActiveRun).await?;
+    kit.unchanged(&before, "a delete of a session with an active run").await?;
+    kit.apply(delete(&active, true)).await?;
+
+    let own = owner.create("own").await?;
+    let fence = owner.acquire(&own, cx.lease_ms()).await?;
+    owner.apply(owner.commit().fence(fence).op(Op::DeleteSession { session: own, force: false })).await?;
+    ensure_eq!(kit.ids(kit.list()).await?, [""; 0], "sessions at the end");
+    ensure!(kit.lease_named(LeaseName::Named(name("l"))).await?.is_none(), "a lease that nobody took");
+    Ok(())
+}

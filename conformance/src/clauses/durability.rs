@@ -1,0 +1,85 @@
+//! Durability: what was acknowledged is there afterwards, as far as the class goes.
+
+use turnkeep_core::commit::Op;
+use turnkeep_core::query::RowQuery;
+use turnkeep_core::{Durability, ErrorKind};
+
+use crate::clause::Need;
+use crate::context::Context;
+use crate::kit::{event, gather, keyed, name, put, run, spawn, user};
+use crate::verdict::Outcome;
+
+clauses! { ($) durability_tests;
+    "DUR-008" dur_008_a_clean_close_loses_nothing {
+        title: "After a close, which waits for what is under way, every acknowledged commit is there and every row is as it was; a closed handle answers Closed.",
+        durability: Durability::D1,
+        needs: &[Need::Persistent],
+        why: "A program that ends in order must not lose its last words.",
+        catches: "a backend that closes before its queue is empty",
+    }
+}
+
+async fn dur_008_a_clean_close_loses_nothing(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    kit.append(&session, (0..50).map(|at| keyed(&format!("k{at}"), &format!("entry {at}"))).collect())
+        .await?;
+    kit.start(&session, run("r")).await?;
+    let events = Op::AppendEvents {
+        session: session.clone(),
+        stream: name("notes"),
+        expect_next: None,
+        events: vec![event("n", 1)],
+    };
+    let mut owned = put("c", "owned", "1");
+    owned.owner = Some(session.clone());
+    kit.apply(kit.commit().op(events).op(Op::PutRecord(owned)).op(Op::PutRecord(put("c", "loose", "2"))))
+        .await?;
+    kit.acquire(&session, 60_000).await?;
+    let other = kit.create("other").await?;
+
+    // Commits race with the close: each is acknowledged and there, or refused and absent.
+    let mut racers = Vec::new();
+    for racer in 0..20 {
+        let (kit, other) = (kit.clone(), other.clone());
+        racers.push(spawn(async move {
+            let text = format!("racer {racer}");
+            match kit.store.commit(kit.appending(&other, vec![user(&text)])).await {
+                Ok(_) => Ok(Some(text)),
+                Err(error) => {
+                    ensure_refused!(Err::<(), _>(error), ErrorKind::Closed, "a commit during the close");
+                    Ok(None)
+                }
+            }
+        }));
+    }
+    tokio::task::yield_now().await;
+    let (row, rows, lease) =
+        (kit.row(&session).await?, kit.rows(kit.rows_of(&session)).await?, kit.lease(&session).await?);
+    let loose = kit.rows(RowQuery::unowned(kit.workspace.clone())).await?;
+    kit.store.close().await?;
+    let mut acknowledged: Vec<_> = gather(racers).await?.into_iter().flatten().collect();
+    let closed = ErrorKind::Closed;
+    ensure_refused!(kit.store.commit(kit.appending(&session, vec![user("late")])).await, closed, "a commit");
+    ensure_refused!(kit.store.entries(&kit.committed(&session)).await, closed, "a read");
+    ensure_refused!(kit.store.sessions(&kit.list()).await, closed, "a list");
+    drop(kit);
+
+    let kit = cx.kit().await?;
+    ensure_eq!(kit.row(&session).await?, row, "the session's row after reopening");
+    ensure_eq!(kit.rows(kit.rows_of(&session)).await?, rows, "the session's rows after reopening");
+    ensure_eq!(kit.rows(RowQuery::unowned(kit.workspace.clone())).await?, loose, "records that nobody owns");
+    let epoch = |lease: Option<turnkeep_core::model::LeaseView>| {
+        lease.map(|lease| (lease.epoch, lease.owner, lease.expires_at))
+    };
+    ensure_eq!(epoch(kit.lease(&session).await?), epoch(lease), "the lease after reopening");
+    let mut stored = kit.texts(&other).await?;
+    stored.sort();
+    acknowledged.sort();
+    ensure_eq!(
+        stored,
+        acknowledged,
+        "commits that raced with the close: the acknowledged ones and no others"
+    );
+    Ok(())
+}

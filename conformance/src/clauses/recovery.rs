@@ -1,0 +1,190 @@
+//! Recovery: what a client that went away leaves behind is no obstacle.
+
+use turnkeep_core::commit::{LeaseGrant, Op, Takeover};
+use turnkeep_core::model::{LeasePurpose, Liveness, RunState};
+use turnkeep_core::{ErrorKind, SessionKey};
+
+use crate::clause::Need;
+use crate::context::Context;
+use crate::harness::Damage;
+use crate::kit::{Kit, name, run, user};
+use crate::verdict::{Outcome, Stop};
+
+clauses! { ($) recovery_tests;
+    "REC-005" rec_005_an_append_works_right_after_reopening {
+        title: "Right after reopening, without waiting and without a manual step, the next append works and continues the numbers.",
+        needs: &[Need::Persistent],
+        why: "A store that needs repair before it takes a word loses that word.",
+        catches: "a backend that comes back read-only, or counts anew",
+    }
+    "REC-006" rec_006_a_dead_owners_lease_ends {
+        title: "A lease whose owner went away without releasing it can be taken once it expired, and at once where dead owners are known; a living owner's is kept.",
+        why: "A lock that outlives its owner locks a person out of their own session.",
+        links: &["aaif-goose/goose#7624"],
+        catches: "a backend whose lease ends only by release",
+    }
+    "REC-007" rec_007_damage_is_reported_and_never_read_as_empty {
+        title: "A truncated or bit-flipped store answers Corrupt where the damage is met; it never reads as empty and never as different words.",
+        needs: &[Need::Persistent],
+        why: "A parse failure that becomes an empty history is then overwritten with a new one.",
+        links: &["trusty-tools#6196"],
+        catches: "a backend that recreates what it cannot read",
+    }
+}
+
+async fn rec_005_an_append_works_right_after_reopening(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    kit.append(&session, vec![user("one"), user("two")]).await?;
+    let fence = kit.acquire(&session, 60_000).await?;
+    kit.apply(kit.commit().fence(fence).op(Op::StartRun { session: session.clone(), run: run("r") })).await?;
+    // Dropped, not closed: as a process that ends without saying so.
+    drop(kit);
+    let kit = cx.kit().await?;
+    let mut other = kit.create("other").await?;
+    ensure_eq!(kit.say(&other, "at once").await?.get(), 1, "the first number of a new session");
+    ensure_eq!(kit.texts(&session).await?, ["one", "two"], "the history after reopening");
+    ensure_eq!(
+        kit.find_run(&session, "r").await?.map(|run| run.state),
+        Some(RunState::Running),
+        "the run that was left"
+    );
+    let mut kit = cx.reopen(kit).await?;
+    for round in 2..6_u32 {
+        ensure_eq!(kit.say(&other, "again").await?.get(), round, "the number in round {round}");
+        drop(kit);
+        kit = cx.kit().await?;
+        other = kit.row(&other).await?.session_ref();
+    }
+    Ok(())
+}
+
+async fn try_take(kit: &Kit, grant: LeaseGrant) -> turnkeep_core::Result<turnkeep_core::Receipt> {
+    kit.store.commit(kit.commit().op(Op::AcquireLease(grant))).await
+}
+
+async fn rec_006_a_dead_owners_lease_ends(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let session = kit.create("s").await?;
+    let known = cx.manifest.capabilities.owner_liveness;
+    let ttl = cx.lease_ms();
+    let take = |takeover| LeaseGrant { takeover, ..kit.session_grant(&session, ttl) };
+
+    let holder = cx.kit().await?;
+    holder.acquire(&session, ttl).await?;
+    for takeover in [Takeover::IfExpired, Takeover::IfOwnerDead] {
+        let taken = try_take(&kit, take(takeover)).await;
+        ensure_refused!(
+            taken,
+            ErrorKind::LeaseHeld,
+            "{takeover:?} while the owner lives and nothing expired"
+        );
+    }
+    if known {
+        cx.pass_ms(ttl + 1).await;
+        ensure_eq!(
+            kit.lease(&session).await?.map(|l| (l.expired, l.liveness)),
+            Some((true, Liveness::Alive)),
+            "the lease of a living owner after its time"
+        );
+        let taken = try_take(&kit, take(Takeover::IfOwnerDead)).await;
+        ensure_refused!(taken, ErrorKind::LeaseHeld, "IfOwnerDead while the owner lives, though expired");
+    }
+    drop(holder);
+    if known {
+        ensure_eq!(
+            kit.lease(&session).await?.map(|l| l.liveness),
+            Some(Liveness::Dead),
+            "liveness of an owner that went away"
+        );
+    } else {
+        let taken = try_take(&kit, take(Takeover::IfExpired)).await;
+        ensure_refused!(taken, ErrorKind::LeaseHeld, "a lease that has not expired, its owner unknown");
+        cx.pass_ms(ttl + 1).await;
+    }
+    let mut grant = take(Takeover::IfOwnerDead);
+    grant.purpose = LeasePurpose::Recovery;
+    let fence = kit.acquire_as(grant).await?;
+    ensure_eq!(fence.epoch, 2, "the epoch after the takeover");
+    kit.apply(kit.appending(&session, vec![user("taken over")]).fence(fence)).await?;
+
+    let lost = cx.kit().await?;
+    let other = lost.create("expired").await?;
+    lost.acquire(&other, ttl).await?;
+    drop(lost);
+    cx.pass_ms(ttl + 1).await;
+    kit.acquire(&other, ttl).await?;
+    Ok(())
+}
+
+/// How a damaged store may answer: with what it had, or with `Corrupt`. Anything else is a lie.
+fn honest<T>(answer: turnkeep_core::Result<T>, what: &str) -> Outcome<Option<T>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            ensure_refused!(Err::<(), _>(error), ErrorKind::Corrupt, "{what} of a damaged store");
+            Ok(None)
+        }
+    }
+}
+
+async fn rec_007_damage_is_reported_and_never_read_as_empty(cx: &Context) -> Outcome {
+    for damage in [Damage::Truncate, Damage::FlipBits] {
+        let site = cx.harness.provision().await.map_err(|error| Stop::error(format!("no site: {error}")))?;
+        let outcome = damaged(cx, &site, damage).await;
+        cx.close_all().await;
+        let removed = cx.harness.destroy(&site).await;
+        outcome?;
+        removed.map_err(|error| Stop::error(format!("the site could not be removed: {error}")))?;
+    }
+    Ok(())
+}
+
+async fn damaged(cx: &Context, site: &crate::Site, damage: Damage) -> Outcome {
+    const ENTRIES: usize = 400;
+    let kit = Kit::new(cx.try_open_at(site).await?, cx);
+    let session = kit.create("s").await?;
+    let filler = "words that fill pages ".repeat(40);
+    let texts: Vec<String> = (0..ENTRIES).map(|at| format!("entry {at} {filler}")).collect();
+    kit.append(&session, texts.iter().map(|text| user(text)).collect()).await?;
+    kit.store.close().await?;
+    drop(kit);
+    let done = cx.harness.damage(site, damage).await;
+    if !done.map_err(|error| Stop::error(format!("{damage:?} could not be done: {error}")))? {
+        return Err(Stop::not_run(format!("the harness offers no {damage:?}")));
+    }
+    let Some(store) = honest(cx.try_open_at(site).await, "opening")? else { return Ok(()) };
+    let kit = Kit::new(store, cx);
+    let key = SessionKey { workspace: kit.workspace.clone(), id: name("s") };
+    let mut reported = false;
+    match honest(kit.store.session(&key).await, "reading the session")? {
+        Some(row) => ensure!(row.is_some(), "after {damage:?} the session reads as absent, not as damaged"),
+        None => reported = true,
+    }
+    let mut query = kit.every_entry(&session);
+    query.limit = 50;
+    let mut read = 0;
+    for _page in 0..ENTRIES {
+        let Some(page) = honest(kit.store.entries(&query).await, "reading entries")? else {
+            reported = true;
+            break;
+        };
+        for entry in &page.items {
+            ensure_eq!(entry.text.as_ref(), texts.get(read), "after {damage:?}, the words at place {read}");
+            read += 1;
+        }
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    ensure!(
+        reported || read == ENTRIES,
+        "after {damage:?} only {read} of {ENTRIES} entries are read, as if all was well"
+    );
+    ensure!(
+        reported,
+        "the harness did {damage:?} but all {ENTRIES} entries are intact: damage something that is read"
+    );
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! What a clause works with: its site, its clock, its clients.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use turnkeep_core::digest::FieldDigest;
+use turnkeep_core::{Clock, Error, ManualClock, Result, Store};
+
+use crate::harness::{Harness, Manifest, OpenWith, Site};
+use crate::kit::Kit;
+use crate::peer::PeerCommand;
+use crate::verdict::{Outcome, Stop};
+
+/// What a clause works with.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) harness: Arc<dyn Harness>,
+    pub(crate) manifest: Manifest,
+    pub(crate) site: Site,
+    pub(crate) peers: Option<PeerCommand>,
+    clock: Option<ManualClock>,
+    opened: Mutex<Vec<Weak<dyn Store>>>,
+    drawn: Arc<AtomicU64>,
+}
+
+impl Context {
+    pub(crate) fn new(harness: Arc<dyn Harness>, site: Site, peers: Option<PeerCommand>) -> Self {
+        let manifest = harness.manifest();
+        let clock = manifest.policies.clock.then(ManualClock::default);
+        Self {
+            harness,
+            manifest,
+            site,
+            peers,
+            clock,
+            opened: Mutex::new(Vec::new()),
+            drawn: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// The manual clock, if the backend takes one.
+    pub(crate) fn clock(&self) -> Option<&ManualClock> {
+        self.clock.as_ref()
+    }
+
+    /// The clock as `open` takes it.
+    pub(crate) fn shared_clock(&self) -> Option<Arc<dyn Clock>> {
+        self.clock.clone().map(|clock| Arc::new(clock) as Arc<dyn Clock>)
+    }
+
+    /// Opens the site once more, as a client of its own. What `open` answers, unjudged.
+    pub(crate) async fn try_open(&self) -> Result<Arc<dyn Store>> {
+        self.try_open_at(&self.site).await
+    }
+
+    /// Opens another site with the clock of this context.
+    pub(crate) async fn try_open_at(&self, site: &Site) -> Result<Arc<dyn Store>> {
+        let store = self.harness.open(site, OpenWith { clock: self.shared_clock() }).await?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&store));
+        Ok(store)
+    }
+
+    /// A client with the tools of the suite. Its declarations must be those of the manifest.
+    pub(crate) async fn kit(&self) -> Outcome<Kit> {
+        let store =
+            self.try_open().await.map_err(|error| Stop::fail(format!("the store does not open: {error}")))?;
+        let info = store.info();
+        let (declared, seen) = (&self.manifest, info);
+        ensure_eq!(seen.name, declared.name, "StoreInfo and manifest disagree on the name");
+        ensure_eq!(
+            seen.capabilities,
+            declared.capabilities,
+            "StoreInfo and manifest disagree on capabilities"
+        );
+        ensure_eq!(seen.limits, declared.limits, "StoreInfo and manifest disagree on limits");
+        ensure_eq!(seen.durability, declared.durability, "StoreInfo and manifest disagree on durability");
+        Ok(Kit::new(store, self))
+    }
+
+    /// Several clients of the same site.
+    pub(crate) async fn kits(&self, count: usize) -> Outcome<Vec<Kit>> {
+        let mut kits = Vec::with_capacity(count);
+        for _ in 0..count {
+            kits.push(self.kit().await?);
+        }
+        Ok(kits)
+    }
+
+    /// Closes a client and opens a new one, with nothing of the process in between.
+    pub(crate) async fn reopen(&self, kit: Kit) -> Outcome<Kit> {
+        kit.store.close().await?;
+        drop(kit);
+        self.kit().await
+    }
+
+    /// A lease time that is comfortable to wait for: long with a manual clock, short with a real one.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        if self.clock.is_some() { 60_000 } else { 1_000 }
+    }
+
+    /// Lets store time pass.
+    pub(crate) async fn pass_ms(&self, ms: u64) {
+        match &self.clock {
+            Some(clock) => clock.advance_ms(i64::try_from(ms).unwrap_or(i64::MAX)),
+            None => tokio::time::sleep(Duration::from_millis(ms)).await,
+        }
+    }
+
+    /// Draws bytes that no other draw of this site gives, in any process.
+    pub(crate) fn drawer(&self) -> Draw {
+        Draw { site: self.site.clone(), drawn: Arc::clone(&self.drawn) }
+    }
+
+    /// Closes what is still open.
+    pub(crate) async fn close_all(&self) {
+        let opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
+        for store in opened.iter().filter_map(Weak::upgrade) {
+            // A handle that the clause closed or broke on purpose answers an error here; nothing depends on it.
+            let _: std::result::Result<(), Error> = store.close().await;
+        }
+    }
+}
+
+/// Draws distinct bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Draw {
+    site: Site,
+    drawn: Arc<AtomicU64>,
+}
+
+impl Draw {
+    pub(crate) fn next(&self) -> [u8; 16] {
+        let count = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let digest = FieldDigest::new("conformance/draw")
+            .text(self.site.as_str())
+            .number(u64::from(std::process::id()))
+            .number(count)
+            .finish();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        bytes
+    }
+}

@@ -1,0 +1,60 @@
+//! What the generated tests call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clause::Clause;
+use crate::harness::Harness;
+use crate::peer::{self, PeerCommand};
+use crate::{registry, runner};
+
+/// Runs the clause of a generated test. `path` is the test's module path with the crate in front.
+///
+/// # Panics
+/// When the verdict is not acceptable; that is how a test fails.
+pub fn run<H: Harness + Default>(name: &str, path: &str) {
+    let Some(clause) = registry::by_name(name) else { panic!("no clause has a test named {name}") };
+    let harness: Arc<dyn Harness> = Arc::new(H::default());
+    if let Some((role, site)) = peer::assigned() {
+        if let Err(stop) = runner::run_peer(harness, clause, &role, site) {
+            panic!("{} as {role}: {stop}", clause.id);
+        }
+        return;
+    }
+    let full_name = path.split_once("::").map_or(path, |(_, within)| within);
+    let command = match PeerCommand::of_test(full_name) {
+        Ok(command) => command,
+        Err(stop) => panic!("{}: {stop}", clause.id),
+    };
+    if clause.alone && !peer::is_alone() {
+        let longest = clause.timeout + Duration::from_secs(60);
+        if let Err(stop) = command.start_alone(longest).and_then(peer::Peer::wait) {
+            panic!("{} in a process of its own: {stop}", clause.id);
+        }
+        return;
+    }
+    judge(clause, &runner::run_with(harness, clause, Some(command)));
+}
+
+fn judge(clause: &Clause, verdict: &crate::Verdict) {
+    if verdict.is_acceptable() {
+        if !verdict.detail().is_empty() {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "{} {verdict}", clause.id);
+        }
+        return;
+    }
+    panic!("{} {}\n  {verdict}\n  why: {}", clause.id, clause.title, clause.why);
+}
+
+/// Whether the generated tests are exactly the registry; for the test that the macro adds.
+///
+/// # Panics
+/// When they differ.
+pub fn assert_complete(tests: &[&str]) {
+    let registered: Vec<&str> = registry::all().map(|clause| clause.name).collect();
+    for name in &registered {
+        assert!(tests.contains(name), "clause {name} has no test: add its group to conformance_tests!");
+    }
+    assert_eq!(tests.len(), registered.len(), "a test is no clause, or a clause has two tests");
+}
