@@ -22,7 +22,8 @@ pub enum Lookup {
     Place(SessionRef, EntryNo),
     /// What the entries `after+1 ..= through` add up to.
     Span(SessionRef, Option<EntryNo>, EntryNo),
-    /// The entry with this key.
+    /// The entry with this key. Its place is answered too (into `Facts::places`): an entry that is left out because its
+    /// key is taken may be the parent of a later one in the same append.
     EntryKey(SessionRef, EntryKey),
     /// A run.
     Run(SessionRef, RunId),
