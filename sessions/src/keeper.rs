@@ -44,6 +44,8 @@ impl Keeper {
             .name("turnkeep-keeper".into())
             .spawn(move || {
                 runtime.block_on(serve(inbox));
+                // Its tasks hold the store, whose owner must not outlive the workspace.
+                drop(runtime);
                 let _ = done.send(());
             })
             .map_err(|error| {

@@ -1,13 +1,14 @@
 //! For tests of hosts: seeded random bits, and processes that die on demand.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use turnkeep_core::Store;
 use turnkeep_core::error::Result;
 
 pub use turnkeep_core::{ManualClock, Timestamp};
 
 use crate::entropy::Entropy;
+use crate::lease::Lease;
 use crate::run::Run;
 
 /// Random bits that follow from a seed: the same ids in every test run. Not for anything else.
@@ -42,4 +43,11 @@ impl Entropy for SeededEntropy {
 /// closed. Once the store handle is dropped too, its owner is dead, and the next one to open the workspace recovers it.
 pub fn abandon(run: Run) {
     run.abandon();
+}
+
+/// Forgets a lease as if its process had died, and answers the store handle that it was taken through: drop it, and
+/// its owner is dead.
+#[must_use]
+pub fn abandon_lease(lease: Lease) -> Arc<dyn Store> {
+    lease.abandon()
 }

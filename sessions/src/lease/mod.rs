@@ -194,6 +194,14 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// As if the process had died here; see [`crate::testing::abandon_lease`].
+    pub(crate) fn abandon(self) -> std::sync::Arc<dyn turnkeep_core::Store> {
+        self.hold.given();
+        self.workspace.store().clone()
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.hold.is_held() {

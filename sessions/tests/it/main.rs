@@ -6,5 +6,14 @@ mod replay_property;
 
 mod site;
 
+mod both;
 mod entries;
+mod leases;
+mod recovery;
+mod replay_store;
+mod runs;
 mod sessions;
+mod transfer;
+mod transfer_bad_input;
+mod transfer_pi;
+mod transfer_takeover;
