@@ -157,6 +157,12 @@ impl Context {
         self.start_peer_at(role, &self.site)
     }
 
+    /// Starts another process that lives in another time zone.
+    pub(crate) fn start_peer_in_zone(&self, role: &str, zone: &str) -> Outcome<Peer> {
+        let command = self.peers.as_ref().ok_or_else(|| Stop::not_run("this runner starts no processes"))?;
+        command.start(&[(ROLE, role), (SITE, self.site.as_str()), ("TZ", zone)])
+    }
+
     /// Starts another process on another site.
     pub(crate) fn start_peer_at(&self, role: &str, site: &Site) -> Outcome<Peer> {
         let command = self.peers.as_ref();

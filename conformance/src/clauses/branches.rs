@@ -63,16 +63,36 @@ async fn bra_001_appending_to_an_earlier_entry_makes_a_branch(cx: &Context) -> O
 
     // Back to 2, then two entries there.
     kit.append(&session, vec![after(Some(no(2)), "5"), user("6")]).await?;
-    ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 2, 5, 6], "the path of the leaf on the branch");
-    ensure_eq!(path_to(&kit, &session, PathTo::Entry(no(4))).await?, [1, 2, 3, 4], "the path of the other branch");
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 5, 6],
+        "the path of the leaf on the branch"
+    );
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Entry(no(4))).await?,
+        [1, 2, 3, 4],
+        "the path of the other branch"
+    );
     let row = kit.row(&session).await?;
-    ensure_eq!((row.path.leaf, row.head, row.messages), (Some(no(6)), Some(no(6)), 6), "leaf, head and messages");
+    ensure_eq!(
+        (row.path.leaf, row.head, row.messages),
+        (Some(no(6)), Some(no(6)), 6),
+        "leaf, head and messages"
+    );
     // Back to the other branch, by an append and then by a move.
     kit.append(&session, vec![after(Some(no(4)), "7")]).await?;
-    ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 2, 3, 4, 7], "the path after going on with the trunk");
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 3, 4, 7],
+        "the path after going on with the trunk"
+    );
     kit.apply(kit.commit().op(moving(&session, Some(no(6))))).await?;
     kit.append(&session, vec![user("8")]).await?;
-    ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 2, 5, 6, 8], "the path after moving the leaf and going on");
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 5, 6, 8],
+        "the path after moving the leaf and going on"
+    );
     // A branch from the middle of an earlier segment, several in one commit, a new root, and a label beside.
     let many = vec![
         after(Some(no(5)), "9"),
@@ -82,7 +102,11 @@ async fn bra_001_appending_to_an_earlier_entry_makes_a_branch(cx: &Context) -> O
         user("13"),
     ];
     kit.append(&session, many).await?;
-    ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 2, 5, 9, 11, 13], "the path after a commit with a fork in it");
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 5, 9, 11, 13],
+        "the path after a commit with a fork in it"
+    );
     kit.append(&session, vec![after(None, "14"), user("15")]).await?;
     if cx.manifest.capabilities.persistent {
         kit = cx.reopen(kit).await?;
@@ -97,7 +121,11 @@ async fn bra_001_appending_to_an_earlier_entry_makes_a_branch(cx: &Context) -> O
         (1, &[1]),
     ];
     for (entry, chain) in expected {
-        ensure_eq!(path_to(&kit, &session, PathTo::Entry(no(entry))).await?, chain, "the path of entry {entry}");
+        ensure_eq!(
+            path_to(&kit, &session, PathTo::Entry(no(entry))).await?,
+            chain,
+            "the path of entry {entry}"
+        );
     }
     let now = kit.entries(&session).await?;
     ensure_eq!(now.get(..4), trunk.get(..4), "the entries that the branches began from");
@@ -125,15 +153,36 @@ async fn bra_002_an_unknown_or_foreign_parent_is_refused(cx: &Context) -> Outcom
         ("the highest parent", &session, after(Some(EntryNo::MAX), "x"), ErrorKind::NotFound),
         ("a parent that only a former life had", &again, after(Some(no(3)), "x"), ErrorKind::NotFound),
         ("a parent beside the path", &session, after(Some(no(3)), "x"), ErrorKind::Invalid),
-        ("itself as a parent", &session, NewEntry { parent: Parent::InCommit(0), ..user("x") }, ErrorKind::Invalid),
+        (
+            "itself as a parent",
+            &session,
+            NewEntry { parent: Parent::InCommit(0), ..user("x") },
+            ErrorKind::Invalid,
+        ),
         ("its own number as a reference", &session, refer(RefTarget::Number(no(4))), ErrorKind::NotFound),
-        ("a reference that only another session has", &session, refer(RefTarget::Number(no(9))), ErrorKind::NotFound),
-        ("a reference that only a former life had", &again, refer(RefTarget::Number(no(2))), ErrorKind::NotFound),
+        (
+            "a reference that only another session has",
+            &session,
+            refer(RefTarget::Number(no(9))),
+            ErrorKind::NotFound,
+        ),
+        (
+            "a reference that only a former life had",
+            &again,
+            refer(RefTarget::Number(no(2))),
+            ErrorKind::NotFound,
+        ),
     ];
     for (what, session, entry, kind) in bad {
         kit.refused(kit.appending(session, vec![entry.clone()]), kind).await?;
         let label = NewEntry { advance_leaf: false, ..entry };
-        kit.refused(kit.commit().op(Op::PutRecord(crate::kit::put("c", "k", "1"))).op(Op::Append { session: session.clone(), entries: vec![label] }), kind).await?;
+        kit.refused(
+            kit.commit()
+                .op(Op::PutRecord(crate::kit::put("c", "k", "1")))
+                .op(Op::Append { session: session.clone(), entries: vec![label] }),
+            kind,
+        )
+        .await?;
         kit.unchanged(&before, what).await?;
     }
     for (session, to, kind) in [
@@ -149,7 +198,11 @@ async fn bra_002_an_unknown_or_foreign_parent_is_refused(cx: &Context) -> Outcom
     }
     kit.refused(kit.commit().op(moving(&former, None)), ErrorKind::NotFound).await?;
     // A label may hang on an entry of a path, and refer to a label.
-    let fine = NewEntry { advance_leaf: false, refs: vec![(name("label_target"), RefTarget::Number(no(3)))], ..after(Some(no(1)), "x") };
+    let fine = NewEntry {
+        advance_leaf: false,
+        refs: vec![(name("label_target"), RefTarget::Number(no(3)))],
+        ..after(Some(no(1)), "x")
+    };
     kit.append(&session, vec![fine]).await?;
     Ok(())
 }
@@ -161,7 +214,8 @@ async fn bra_003_moving_the_leaf_is_guarded_like_an_append(cx: &Context) -> Outc
     let leaf = |leaf: Option<u32>| Guard::Leaf { session: session.clone(), leaf: leaf.map(no) };
     let before = kit.snapshot().await?;
     for stale in [None, Some(2), Some(4)] {
-        kit.refused(kit.commit().guard(leaf(stale)).op(moving(&session, Some(no(1)))), ErrorKind::StaleLeaf).await?;
+        kit.refused(kit.commit().guard(leaf(stale)).op(moving(&session, Some(no(1)))), ErrorKind::StaleLeaf)
+            .await?;
         kit.unchanged(&before, "a move that expects another leaf").await?;
     }
     let held = kit.acquire(&session, 600_000).await?;
@@ -169,7 +223,8 @@ async fn bra_003_moving_the_leaf_is_guarded_like_an_append(cx: &Context) -> Outc
     other.refused(other.commit().op(moving(&session, Some(no(1)))), ErrorKind::LeaseHeld).await?;
     kit.unchanged(&before, "a move without the lease").await?;
     let (row, mark) = (kit.row(&session).await?, kit.mark(&session).await?);
-    kit.apply(kit.commit().fence(held.clone()).guard(leaf(Some(3))).op(moving(&session, Some(no(1))))).await?;
+    kit.apply(kit.commit().fence(held.clone()).guard(leaf(Some(3))).op(moving(&session, Some(no(1)))))
+        .await?;
     let moved = kit.row(&session).await?;
     ensure_eq!((moved.path.leaf, moved.head), (Some(no(1)), Some(no(3))), "leaf and head after a move");
     ensure_eq!(moved.revision, row.revision + 1, "the revision after a move");
@@ -177,14 +232,22 @@ async fn bra_003_moving_the_leaf_is_guarded_like_an_append(cx: &Context) -> Outc
     kit.release(&held).await?;
 
     let before = kit.snapshot().await?;
-    kit.refused(kit.appending(&session, vec![user("captured")]).guard(leaf(Some(3))), ErrorKind::StaleLeaf).await?;
+    kit.refused(kit.appending(&session, vec![user("captured")]).guard(leaf(Some(3))), ErrorKind::StaleLeaf)
+        .await?;
     kit.unchanged(&before, "an append that expects the former leaf").await?;
     kit.apply(kit.appending(&session, vec![user("4")]).guard(leaf(Some(1)))).await?;
     ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 4], "the path after the move and an append");
     kit.apply(kit.commit().op(moving(&session, None))).await?;
     ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [0_u32; 0], "the path before the first entry");
-    kit.apply(kit.commit().guard(leaf(None)).op(moving(&session, Some(no(2)))).op(moving(&session, Some(no(3))))).await?;
-    ensure_eq!(path_to(&kit, &session, PathTo::Leaf).await?, [1, 2, 3], "the path after two moves in one commit");
+    kit.apply(
+        kit.commit().guard(leaf(None)).op(moving(&session, Some(no(2)))).op(moving(&session, Some(no(3)))),
+    )
+    .await?;
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 3],
+        "the path after two moves in one commit"
+    );
     let both = kit.commit().op(moving(&session, Some(no(4)))).op(moving(&session, Some(no(99))));
     kit.refused(both, ErrorKind::NotFound).await?;
     ensure_eq!(kit.row(&session).await?.path.leaf, Some(no(3)), "the leaf after a commit that was refused");
@@ -204,7 +267,11 @@ async fn bra_003_moving_the_leaf_is_guarded_like_an_append(cx: &Context) -> Outc
                 match racer.store.commit(commit.guard(guard)).await {
                     Ok(_) => Ok(Some(at)),
                     Err(error) => {
-                        ensure_refused!(Err::<(), _>(error), ErrorKind::StaleLeaf, "a move or append that came second");
+                        ensure_refused!(
+                            Err::<(), _>(error),
+                            ErrorKind::StaleLeaf,
+                            "a move or append that came second"
+                        );
                         Ok(None)
                     }
                 }
@@ -288,11 +355,21 @@ async fn bra_004_the_path_of_a_leaf_is_exact_over_many_branch_points(cx: &Contex
         for to in 0..tree.parents.len() {
             let query = path(&kit, &session, PathTo::Entry(no(to as u32 + 1)));
             if tree.beside.contains(&to) {
-                ensure_refused!(kit.store.entries(&query).await, ErrorKind::Invalid, "the path of entry {} beside it", to + 1);
+                ensure_refused!(
+                    kit.store.entries(&query).await,
+                    ErrorKind::Invalid,
+                    "the path of entry {} beside it",
+                    to + 1
+                );
                 continue;
             }
             let expected = tree.path(to);
-            ensure_eq!(numbers(&kit, query.clone()).await?, expected, "the path of entry {} of tree {seed}", to + 1);
+            ensure_eq!(
+                numbers(&kit, query.clone()).await?,
+                expected,
+                "the path of entry {} of tree {seed}",
+                to + 1
+            );
             if to % 7 == 0 {
                 narrowed(&kit, &query, &expected).await?;
             }
@@ -319,7 +396,8 @@ async fn narrowed(kit: &Kit, whole: &EntryQuery, path: &[u32]) -> Outcome {
     let expected: Vec<_> = path.iter().rev().copied().collect();
     ensure_eq!(numbers(kit, back).await?, expected, "the path backwards in pages of 2");
     let newest = EntryQuery { order: Order::Latest, limit: 4, ..whole.clone() };
-    let page: Vec<_> = kit.store.entries(&newest).await?.items.iter().map(|entry| entry.number.get()).collect();
+    let page: Vec<_> =
+        kit.store.entries(&newest).await?.items.iter().map(|entry| entry.number.get()).collect();
     ensure_eq!(page, path.get(path.len().saturating_sub(4)..).unwrap_or_default(), "the last 4 of the path");
     Ok(())
 }
@@ -330,7 +408,9 @@ async fn comb(kit: &Kit, id: &str, teeth: u32, beside: u32) -> Outcome<SessionRe
     let mut last: Option<EntryNo> = None;
     for _ in 0..teeth {
         let mut entries = vec![after(last, "on the way"), user("on the way")];
-        entries.extend((0..beside).map(|_| NewEntry { parent: Parent::InCommit(0), ..user("on another branch") }));
+        entries.extend(
+            (0..beside).map(|_| NewEntry { parent: Parent::InCommit(0), ..user("on another branch") }),
+        );
         let made = kit.append(&session, entries).await?;
         last = made.get(1).copied();
     }
@@ -344,7 +424,11 @@ async fn cost_of_a_path(kit: &Kit) -> Outcome {
     let lean = comb(kit, "lean", TEETH, 1).await?;
     let full = comb(kit, "full", TEETH, 150).await?;
     for session in [&lean, &full] {
-        ensure_eq!(path_to(kit, session, PathTo::Leaf).await?.len() as u32, TEETH * 2, "the length of the path");
+        ensure_eq!(
+            path_to(kit, session, PathTo::Leaf).await?.len() as u32,
+            TEETH * 2,
+            "the length of the path"
+        );
     }
     let read = |session: SessionRef| {
         let (kit, query) = (kit.clone(), EntryQuery { limit: 1_000, ..path(kit, &session, PathTo::Leaf) });

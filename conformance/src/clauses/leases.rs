@@ -1,16 +1,19 @@
 //! Leases: one holder at a time, and a former one can no longer write.
 
+mod exclusive;
+
 use std::time::Duration;
 
-use turnkeep_core::commit::{Commit, Fence, LeaseGrant, NewEvent, Op, Put, RunPatch, SessionPatch, Takeover};
-use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState, RunStates, Usage};
+use turnkeep_core::commit::{Commit, Fence, LeaseGrant, Op, Takeover};
+use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState};
 use turnkeep_core::query::Mark;
-use turnkeep_core::{Error, ErrorKind, Expect, SessionRef, Timestamp};
+use turnkeep_core::{Error, ErrorKind, SessionRef, Timestamp};
 
 use crate::clause::{Kind, Need};
 use crate::context::Context;
-use crate::kit::{Kit, event, gather, name, put, run, spawn, user};
+use crate::kit::{Kit, gather, name, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
+use exclusive::{fenced_work, lea_004_exclusive_work_needs_the_lease_and_shared_work_does_not};
 
 clauses! { ($) leases_tests;
     "LEA-001" lea_001_one_holder_at_a_time {
@@ -78,13 +81,18 @@ async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
     let session = kit.create("s").await?;
     for lease in [LeaseName::Session(session.clone()), LeaseName::Named(name("channel/1"))] {
         for purpose in LeasePurpose::ALL {
-            let grant = LeaseGrant { name: lease.clone(), purpose, ..kit.session_grant(&session, cx.lease_ms()) };
+            let grant =
+                LeaseGrant { name: lease.clone(), purpose, ..kit.session_grant(&session, cx.lease_ms()) };
             let held = kit.acquire_as(grant.clone()).await?;
             let wanted = LeaseGrant { name: lease.clone(), ..other.session_grant(&session, cx.lease_ms()) };
             let own_other_token = LeaseGrant { token: kit.token(), ..grant.clone() };
             for (client, grant) in [(&other, wanted), (&kit, own_other_token)] {
                 let error = client.refused(taking(client, grant), ErrorKind::LeaseHeld).await?;
-                ensure_eq!(named(&error, "purpose").as_deref(), Some(purpose.as_str()), "the purpose that {error} names");
+                ensure_eq!(
+                    named(&error, "purpose").as_deref(),
+                    Some(purpose.as_str()),
+                    "the purpose that {error} names"
+                );
                 let remaining = named(&error, "remaining_ms").and_then(|ms| ms.parse::<u64>().ok());
                 let Some(remaining) = remaining else {
                     return Err(Stop::fail(format!("no remaining time in: {error}")));
@@ -97,18 +105,37 @@ async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
             }
             let view = other.lease_named(lease.clone()).await?;
             let Some(view) = view else { return Err(Stop::fail("a held lease is not there")) };
-            ensure_eq!((view.state, view.owner, view.purpose), (LeaseState::Held, grant.owner, purpose), "the lease as others see it");
-            ensure_eq!(view.expires_at.since_ms(view.acquired_at) as u64, cx.lease_ms(), "how long the lease lasts");
+            ensure_eq!(
+                (view.state, view.owner, view.purpose),
+                (LeaseState::Held, grant.owner, purpose),
+                "the lease as others see it"
+            );
+            ensure_eq!(
+                view.expires_at.since_ms(view.acquired_at) as u64,
+                cx.lease_ms(),
+                "how long the lease lasts"
+            );
             ensure!(view.liveness != Liveness::Dead, "a living owner reads as dead");
             kit.release(&held).await?;
             kit.release(&held).await?;
             let view = other.lease_named(lease.clone()).await?;
-            ensure_eq!(view.map(|view| view.state), Some(LeaseState::Released), "the lease after its release");
+            ensure_eq!(
+                view.map(|view| view.state),
+                Some(LeaseState::Released),
+                "the lease after its release"
+            );
         }
     }
-    ensure!(kit.lease_named(LeaseName::Named(name("never"))).await?.is_none(), "a lease that nobody took is there");
+    ensure!(
+        kit.lease_named(LeaseName::Named(name("never"))).await?.is_none(),
+        "a lease that nobody took is there"
+    );
     let nobody = LeaseName::Session(kit.life("nobody"));
-    kit.refused(taking(&kit, LeaseGrant { name: nobody, ..kit.session_grant(&session, 1_000) }), ErrorKind::NotFound).await?;
+    kit.refused(
+        taking(&kit, LeaseGrant { name: nobody, ..kit.session_grant(&session, 1_000) }),
+        ErrorKind::NotFound,
+    )
+    .await?;
 
     for round in 0..10 {
         let lease = LeaseName::Named(name(&format!("race {round}")));
@@ -120,7 +147,11 @@ async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
                 match racer.store.commit(commit).await {
                     Ok(_) => Ok(Some(grant.owner)),
                     Err(error) => {
-                        ensure_refused!(Err::<(), _>(error), ErrorKind::LeaseHeld, "a client that came second");
+                        ensure_refused!(
+                            Err::<(), _>(error),
+                            ErrorKind::LeaseHeld,
+                            "a client that came second"
+                        );
                         Ok(None)
                     }
                 }
@@ -155,12 +186,20 @@ async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcom
     cx.pass_ms(ttl + 1).await;
     let liveness = other.lease(&session).await?.map(|view| (view.expired, view.liveness));
     let knows = cx.manifest.capabilities.owner_liveness;
-    ensure_eq!(liveness, Some((true, if knows { Liveness::Alive } else { Liveness::Unknown })), "an expired lease of a living owner");
+    ensure_eq!(
+        liveness,
+        Some((true, if knows { Liveness::Alive } else { Liveness::Unknown })),
+        "an expired lease of a living owner"
+    );
     let if_dead = taking(&other, wanted(&other, Takeover::IfOwnerDead));
     if knows {
         other.refused(if_dead, ErrorKind::LeaseHeld).await?;
         epoch += 1;
-        ensure_eq!(other.acquire_as(wanted(&other, Takeover::IfExpired)).await?.epoch, epoch, "the epoch after expiry");
+        ensure_eq!(
+            other.acquire_as(wanted(&other, Takeover::IfExpired)).await?.epoch,
+            epoch,
+            "the epoch after expiry"
+        );
     } else {
         epoch += 1;
         other.apply(if_dead).await?;
@@ -190,7 +229,11 @@ async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcom
     for close in [true, false] {
         let doomed = cx.kit().await?;
         epoch += 1;
-        ensure_eq!(doomed.acquire_as(wanted(&doomed, Takeover::IfExpired)).await?.epoch, epoch, "the epoch of an owner that dies");
+        ensure_eq!(
+            doomed.acquire_as(wanted(&doomed, Takeover::IfExpired)).await?.epoch,
+            epoch,
+            "the epoch of an owner that dies"
+        );
         if close {
             doomed.store.close().await?;
         }
@@ -220,7 +263,8 @@ async fn lea_003_a_late_write_by_the_former_holder_is_refused(cx: &Context) -> O
     let ttl = cx.lease_ms();
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
     let session = kit.create("s").await?;
-    let write = |session: &SessionRef, fence: &Fence| kit.appending(session, vec![user("late")]).fence(fence.clone());
+    let write =
+        |session: &SessionRef, fence: &Fence| kit.appending(session, vec![user("late")]).fence(fence.clone());
 
     let held = kit.acquire(&session, ttl).await?;
     for wrong in [
@@ -259,198 +303,16 @@ async fn lea_003_a_late_write_by_the_former_holder_is_refused(cx: &Context) -> O
     let again = kit.acquire_as(LeaseGrant { takeover: Takeover::IfExpired, ..forced.clone() }).await?;
     lost("a write with the epoch before", held, session.clone()).await?;
     kit.apply(write(&session, &again)).await?;
-    kit.apply(kit.commit().fence(again.clone()).op(Op::DeleteSession { session: session.clone(), force: false })).await?;
+    kit.apply(
+        kit.commit().fence(again.clone()).op(Op::DeleteSession { session: session.clone(), force: false }),
+    )
+    .await?;
     lost("a write to a deleted session", again.clone(), session.clone()).await?;
     let reborn = kit.create("s").await?;
     lost("a write to a former life", again.clone(), session).await?;
     let same_grant = LeaseGrant { name: LeaseName::Session(reborn.clone()), ..forced };
     kit.acquire_as(same_grant).await?;
     lost("a write with the fence of a former life", again, reborn).await
-}
-
-/// Work that only a holder does, and work that anybody may do, which a lost fence refuses too.
-fn fenced_work(kit: &Kit, session: &SessionRef) -> Vec<Commit> {
-    let mut work: Vec<Commit> = exclusive_ops(session).into_iter().map(|op| kit.commit().op(op)).collect();
-    work.push(kit.commit().op(Op::PutRecord(put("c", "k", "1"))));
-    work.push(kit.commit().op(Op::PatchSession { session: session.clone(), patch: pinning() }));
-    work
-}
-
-fn pinning() -> SessionPatch {
-    SessionPatch { pinned: Some(true), ..SessionPatch::default() }
-}
-
-fn owned(session: &SessionRef, collection: &str) -> Op {
-    Op::PutRecord(Put { owner: Some(session.clone()), ..put(collection, "k", "1") })
-}
-
-fn events(session: &SessionRef, stream: &str, events: Vec<NewEvent>) -> Op {
-    Op::AppendEvents { session: session.clone(), stream: name(stream), expect_next: None, events }
-}
-
-fn dropping(session: &SessionRef, stream: &str) -> Op {
-    Op::DropEvents { session: session.clone(), stream: name(stream), through: None, close: true }
-}
-
-fn unput(session: &SessionRef, collection: &str) -> Op {
-    let owner = Some(session.clone());
-    Op::DeleteRecord { collection: name(collection), key: name("k"), owner, expect: Expect::Any }
-}
-
-/// What only the holder may do, as the specification lists it. Runs `old` (failed) and `new` are those of
-/// [`worked_on`].
-fn exclusive_ops(session: &SessionRef) -> Vec<Op> {
-    let s = || session.clone();
-    let usage = Usage { requests: 1, ..Usage::default() };
-    let failed = Op::TransitionRun { session: s(), run: name("old"), from: RunStates::ALL, to: RunState::Failed, error: None };
-    let mut ops = vec![
-        Op::Append { session: s(), entries: vec![user("x")] },
-        Op::MoveLeaf { session: s(), to: None },
-        Op::StartRun { session: s(), run: run("another") },
-        failed,
-        Op::ReopenRun { session: s(), run: name("old") },
-        Op::PatchRun { session: s(), run: name("old"), patch: RunPatch { model: Some(None), ..RunPatch::default() } },
-        Op::AddUsage { session: s(), run: None, usage },
-        Op::DeleteSession { session: s(), force: false },
-    ];
-    for stream in ["runs", "response-items", "usage", "partial/t"] {
-        ops.push(events(session, stream, vec![event("x", 1)]));
-        ops.push(dropping(session, stream));
-    }
-    for collection in ["intents", "tool-claims", "lineage", "response-runs", "response-turns"] {
-        ops.push(owned(session, collection));
-        ops.push(unput(session, collection));
-    }
-    ops
-}
-
-/// What anybody may do while a session is held.
-fn shared_ops(session: &SessionRef) -> Vec<Op> {
-    let mut ops = vec![Op::PatchSession { session: session.clone(), patch: pinning() }, Op::PutRecord(put("intents", "free", "1"))];
-    for collection in ["guidance", "approvals", "cancel-requests", "bindings", "projects", "capabilities", "a host's own"] {
-        ops.push(owned(session, collection));
-        ops.push(unput(session, collection));
-    }
-    for stream in ["capabilities", "a host's own", "runs of the host"] {
-        ops.push(events(session, stream, vec![event("x", 1)]));
-        ops.push(dropping(session, stream));
-    }
-    ops
-}
-
-/// A session that has something for each exclusive op to work on.
-async fn worked_on(kit: &Kit, id: &str) -> Outcome<SessionRef> {
-    let session = kit.create(id).await?;
-    kit.append(&session, vec![user("one"), user("two")]).await?;
-    kit.start(&session, run("old")).await?;
-    kit.apply(kit.commit().op(kit.moving(&session, &name("old"), RunState::Failed))).await?;
-    for collection in ["intents", "tool-claims", "lineage", "response-runs", "response-turns"] {
-        let own = Put { owner: Some(session.clone()), ..put(collection, "k", "0") };
-        kit.put(own).await?;
-    }
-    Ok(session)
-}
-
-async fn lea_004_exclusive_work_needs_the_lease_and_shared_work_does_not(cx: &Context) -> Outcome {
-    let ttl = cx.lease_ms();
-    let (kit, other) = (cx.kit().await?, cx.kit().await?);
-    let session = worked_on(&kit, "s").await?;
-    let held = kit.acquire(&session, 600_000).await?;
-    let before = kit.snapshot().await?;
-    for client in [&kit, &other] {
-        for op in exclusive_ops(&session) {
-            let what = format!("{op:?}");
-            client.refused(client.commit().op(op), ErrorKind::LeaseHeld).await?;
-            kit.unchanged(&before, &what).await?;
-        }
-    }
-    let lease = kit.lease(&session).await?;
-    for op in shared_ops(&session) {
-        other.apply(other.commit().op(op)).await?;
-    }
-    ensure_eq!(kit.lease(&session).await?, lease, "the lease after shared work");
-    kit.apply(kit.appending(&session, vec![user("three")]).fence(held.clone())).await?;
-    // Several sessions in one commit: the fence of one is no fence of the other.
-    let free = kit.create("free").await?;
-    let both = |fence: &Fence| {
-        kit.appending(&free, vec![user("x")]).op(Op::Append { session: session.clone(), entries: vec![user("y")] }).fence(fence.clone())
-    };
-    let of_free = kit.acquire(&free, 600_000).await?;
-    kit.refused(both(&of_free), ErrorKind::LeaseHeld).await?;
-    kit.release(&of_free).await?;
-    kit.apply(both(&held)).await?;
-    kit.release(&held).await?;
-    other.apply(other.appending(&session, vec![user("free again")])).await?;
-
-    for (at, op) in (0..).zip(exclusive_ops(&session)) {
-        let kit = kit.in_workspace(&format!("expired {at}"));
-        let session = worked_on(&kit, "s").await?;
-        let held = kit.acquire(&session, ttl).await?;
-        cx.pass_ms(if at == 0 || cx.clock().is_some() { ttl + 1 } else { 0 }).await;
-        if cx.clock().is_none() && at > 0 {
-            // Without a clock to set, one real expiry has to do for all.
-            break;
-        }
-        let op = on(op, &session);
-        let deletes = matches!(op, Op::DeleteSession { .. });
-        // A run that moves on is a state of its own; here only the lease matters.
-        let expected = match &op {
-            Op::TransitionRun { .. } => Some(ErrorKind::RunState),
-            _ => None,
-        };
-        let answer = other.store.commit(kit.commit().op(op.clone())).await;
-        match expected {
-            Some(kind) => {
-                ensure_refused!(answer, kind, "{op:?} over an expired lease");
-                kit.apply(kit.appending(&session, vec![user("mine still")]).fence(held)).await?;
-            }
-            None => {
-                answer.map_err(|error| Stop::fail(format!("{op:?} over an expired lease was refused: {error}")))?;
-                kit.refused(kit.appending(&session, vec![user("late")]).fence(held), ErrorKind::LeaseLost).await?;
-                if !deletes {
-                    let view = kit.lease(&session).await?.map(|view| (view.state, view.epoch));
-                    ensure_eq!(view, Some((LeaseState::Released, 2)), "the lease after {op:?} over it");
-                }
-            }
-        }
-    }
-
-    let kit = kit.in_workspace("active");
-    let session = worked_on(&kit, "s").await?;
-    kit.start(&session, run("new")).await?;
-    let held = kit.acquire(&session, ttl).await?;
-    cx.pass_ms(ttl + 1).await;
-    let before = kit.snapshot().await?;
-    for op in exclusive_ops(&session) {
-        let what = format!("{op:?} over an expired lease while a run is active");
-        other.refused(kit.commit().op(op), ErrorKind::ActiveRun).await?;
-        kit.unchanged(&before, &what).await?;
-    }
-    for op in shared_ops(&session) {
-        other.store.commit(kit.commit().op(op)).await?;
-    }
-    kit.apply(kit.appending(&session, vec![user("the holder goes on")]).fence(held)).await?;
-    Ok(())
-}
-
-/// The same op on another session.
-fn on(mut op: Op, target: &SessionRef) -> Op {
-    match &mut op {
-        Op::Append { session, .. }
-        | Op::MoveLeaf { session, .. }
-        | Op::StartRun { session, .. }
-        | Op::TransitionRun { session, .. }
-        | Op::ReopenRun { session, .. }
-        | Op::PatchRun { session, .. }
-        | Op::AddUsage { session, .. }
-        | Op::DeleteSession { session, .. }
-        | Op::AppendEvents { session, .. }
-        | Op::DropEvents { session, .. } => *session = target.clone(),
-        Op::PutRecord(put) => put.owner = Some(target.clone()),
-        Op::DeleteRecord { owner, .. } => *owner = Some(target.clone()),
-        _ => {}
-    }
-    op
 }
 
 async fn lea_005_several_leases_are_taken_all_or_none(cx: &Context) -> Outcome {
@@ -464,7 +326,10 @@ async fn lea_005_several_leases_are_taken_all_or_none(cx: &Context) -> Outcome {
             .filter_map(|at| names.get(at).cloned())
             .map(|name| LeaseGrant { name, ..client.session_grant(&session, 600_000) })
             .collect();
-        (grants.iter().cloned().fold(client.commit(), |commit, grant| commit.op(Op::AcquireLease(grant))), grants)
+        (
+            grants.iter().cloned().fold(client.commit(), |commit, grant| commit.op(Op::AcquireLease(grant))),
+            grants,
+        )
     };
     for taken in names() {
         let grant = LeaseGrant { name: taken.clone(), ..kit.session_grant(&session, 600_000) };
@@ -507,22 +372,38 @@ async fn lea_005_several_leases_are_taken_all_or_none(cx: &Context) -> Outcome {
             let mut won = 0;
             for _ in 0..40 {
                 let names = ["a", "b", "c"].map(|id| LeaseName::Named(name(id)));
-                let grants = order.map(|at| LeaseGrant { name: names[at].clone(), ..racer.session_grant(&session, 600_000) });
-                let commit = grants.iter().cloned().fold(racer.commit(), |commit, grant| commit.op(Op::AcquireLease(grant)));
+                let grants = order.map(|at| LeaseGrant {
+                    name: names[at].clone(),
+                    ..racer.session_grant(&session, 600_000)
+                });
+                let commit = grants
+                    .iter()
+                    .cloned()
+                    .fold(racer.commit(), |commit, grant| commit.op(Op::AcquireLease(grant)));
                 match racer.store.commit(commit).await {
                     Ok(_) => {
                         won += 1;
                         let mut release = racer.commit();
                         for grant in &grants {
                             let view = racer.lease_named(grant.name.clone()).await?;
-                            let Some(view) = view else { return Err(Stop::fail("a taken lease is not there")) };
-                            ensure_eq!(view.owner, grant.owner, "the holder of one lease of a set that was taken whole");
+                            let Some(view) = view else {
+                                return Err(Stop::fail("a taken lease is not there"));
+                            };
+                            ensure_eq!(
+                                view.owner,
+                                grant.owner,
+                                "the holder of one lease of a set that was taken whole"
+                            );
                             release = release.op(Op::ReleaseLease { fence: fence(grant, view.epoch) });
                         }
                         racer.apply(release).await?;
                     }
                     Err(error) => {
-                        ensure_refused!(Err::<(), _>(error), ErrorKind::LeaseHeld, "a set that somebody else holds");
+                        ensure_refused!(
+                            Err::<(), _>(error),
+                            ErrorKind::LeaseHeld,
+                            "a set that somebody else holds"
+                        );
                         tokio::task::yield_now().await;
                     }
                 }
@@ -557,7 +438,10 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
     ensure_eq!(expiry(&kit, &session).await?, first, "the expiry after a renewal for a shorter time");
     kit.apply(renewing(&held, ttl * 4)).await?;
     let later = expiry(&kit, &session).await?;
-    ensure!(later.since_ms(first) >= i64::try_from(ttl * 3).unwrap_or(0), "the renewal moved the expiry from {first:?} to {later:?} only");
+    ensure!(
+        later.since_ms(first) >= i64::try_from(ttl * 3).unwrap_or(0),
+        "the renewal moved the expiry from {first:?} to {later:?} only"
+    );
     ensure_eq!(kit.row(&session).await?, row, "the session after renewals");
     ensure_eq!(kit.mark(&session).await?, mark, "the mark after renewals");
     cx.pass_ms(ttl + 1).await;
@@ -587,7 +471,10 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
         kit.refused(renewing(&held, wrong), ErrorKind::Invalid).await?;
     }
     let held = kit.acquire(&session, ttl).await?;
-    kit.apply(kit.commit().fence(held.clone()).op(Op::DeleteSession { session: session.clone(), force: false })).await?;
+    kit.apply(
+        kit.commit().fence(held.clone()).op(Op::DeleteSession { session: session.clone(), force: false }),
+    )
+    .await?;
     kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;
     kit.create("s").await?;
     kit.refused(renewing(&held, ttl), ErrorKind::LeaseLost).await?;

@@ -1,9 +1,9 @@
 //! Records: versioned documents, changed by compare-and-swap.
 
 use turnkeep_core::commit::{Op, Put};
+use turnkeep_core::id::Collection;
 use turnkeep_core::model::{Record, Version};
 use turnkeep_core::query::{OwnerFilter, RecordQuery};
-use turnkeep_core::id::Collection;
 use turnkeep_core::{ErrorKind, Expect, Guard, SessionRef};
 
 use crate::clause::{Kind, Running};
@@ -54,12 +54,19 @@ async fn rek_001_every_put_gives_a_new_version(cx: &Context) -> Outcome {
         ensure!(!versions.contains(&version), "version {version:?} was given twice");
         versions.push(version);
         let record = kit.record("c", "k").await?;
-        ensure_eq!(record.map(|r| (r.version, r.payload)), Some((version, payload(json))), "the record that was put");
+        ensure_eq!(
+            record.map(|r| (r.version, r.payload)),
+            Some((version, payload(json))),
+            "the record that was put"
+        );
     }
     let before = kit.snapshot().await?;
     let never = Version { birth: versions[0].birth.wrapping_add(1), count: versions[2].count };
-    for expect in [Expect::Absent, Expect::Version(versions[0]), Expect::Version(versions[1]), Expect::Version(never)] {
-        kit.refused(kit.commit().op(Op::PutRecord(expecting(expect, "3"))), ErrorKind::VersionConflict).await?;
+    for expect in
+        [Expect::Absent, Expect::Version(versions[0]), Expect::Version(versions[1]), Expect::Version(never)]
+    {
+        kit.refused(kit.commit().op(Op::PutRecord(expecting(expect, "3"))), ErrorKind::VersionConflict)
+            .await?;
         let delete = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect };
         kit.refused(kit.commit().op(delete), ErrorKind::VersionConflict).await?;
         kit.unchanged(&before, "a put under an expectation that does not hold").await?;
@@ -76,7 +83,11 @@ async fn rek_001_every_put_gives_a_new_version(cx: &Context) -> Outcome {
         .op(Op::PutRecord(put("c", "twice", "2")));
     kit.apply(twice).await?;
     let record = kit.record("c", "twice").await?;
-    ensure_eq!(record.map(|r| (r.version.count, r.payload)), Some((2, payload("2"))), "a record put twice in one commit");
+    ensure_eq!(
+        record.map(|r| (r.version.count, r.payload)),
+        Some((2, payload("2"))),
+        "a record put twice in one commit"
+    );
     Ok(())
 }
 
@@ -93,35 +104,59 @@ async fn rek_002_a_record_made_again_matches_no_old_version(cx: &Context) -> Out
             kit.refused(stale, ErrorKind::VersionConflict).await?;
         }
         versions.push(version);
-        let keys: Vec<_> = kit.records(kit.collection("c")).await?.iter().map(|r| r.key.as_str().to_owned()).collect();
-        ensure_eq!(keys.iter().position(|key| key == "k"), Some(keys.len() - 2), "its place in the list of round {round}");
-        let delete = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Version(version) };
+        let keys: Vec<_> =
+            kit.records(kit.collection("c")).await?.iter().map(|r| r.key.as_str().to_owned()).collect();
+        ensure_eq!(
+            keys.iter().position(|key| key == "k"),
+            Some(keys.len() - 2),
+            "its place in the list of round {round}"
+        );
+        let delete = Op::DeleteRecord {
+            collection: name("c"),
+            key: name("k"),
+            owner: None,
+            expect: Expect::Version(version),
+        };
         kit.apply(kit.commit().op(delete)).await?;
         ensure!(kit.record("c", "k").await?.is_none(), "the record is still there after its delete");
     }
     let ordinals: Vec<_> = kit.records(kit.collection("c")).await?.iter().map(|r| r.ordinal).collect();
     ensure_eq!(ordinals, [1, 3, 5, 7, 9, 11], "ordinals, of which none is given twice");
-    let nothing = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Any };
+    let nothing =
+        Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Any };
     kit.apply(kit.commit().op(nothing)).await?;
 
     // One commit may delete and make again.
     let old = kit.put(put("c", "k", "1")).await?;
     let swap = kit
         .commit()
-        .op(Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Version(old) })
+        .op(Op::DeleteRecord {
+            collection: name("c"),
+            key: name("k"),
+            owner: None,
+            expect: Expect::Version(old),
+        })
         .op(Op::PutRecord(expecting(Expect::Absent, "2")));
     kit.apply(swap).await?;
     let record = kit.record("c", "k").await?;
-    ensure!(record.is_some_and(|record| record.version != old), "a record made again in one commit kept its version");
+    ensure!(
+        record.is_some_and(|record| record.version != old),
+        "a record made again in one commit kept its version"
+    );
 
     // The same by way of the owner, who takes the record along.
     let session = kit.create("s").await?;
-    let owned = |session: &SessionRef, expect| Put { owner: Some(session.clone()), expect, ..put("c", "o", "1") };
+    let owned =
+        |session: &SessionRef, expect| Put { owner: Some(session.clone()), expect, ..put("c", "o", "1") };
     let old = kit.put(owned(&session, Expect::Absent)).await?;
     kit.delete(&session).await?;
     ensure!(kit.record("c", "o").await?.is_none(), "a record outlived its owner");
     let again = kit.create("s").await?;
-    kit.refused(kit.commit().op(Op::PutRecord(owned(&again, Expect::Version(old)))), ErrorKind::VersionConflict).await?;
+    kit.refused(
+        kit.commit().op(Op::PutRecord(owned(&again, Expect::Version(old)))),
+        ErrorKind::VersionConflict,
+    )
+    .await?;
     let version = kit.put(owned(&again, Expect::Absent)).await?;
     ensure!(version != old, "the record of a recreated session has the version of its former life");
     Ok(())
@@ -135,24 +170,35 @@ async fn rek_003_an_expectation_and_an_append_stand_or_fall_together(cx: &Contex
     guidance.status = Some(name("waiting"));
     let version = kit.put(guidance.clone()).await?;
     let consume = |version| {
-        let consumed = Put { status: Some(name("consumed")), expect: Expect::Version(version), ..guidance.clone() };
+        let consumed =
+            Put { status: Some(name("consumed")), expect: Expect::Version(version), ..guidance.clone() };
         kit.appending(&session, vec![user("looked left")]).op(Op::PutRecord(consumed))
     };
     kit.apply(consume(version)).await?;
     let before = kit.snapshot().await?;
     kit.refused(consume(version), ErrorKind::VersionConflict).await?;
-    let guard = Guard::Record { collection: name("guidance"), key: name("g"), expect: Expect::Version(version) };
-    kit.refused(kit.appending(&session, vec![user("again")]).guard(guard), ErrorKind::VersionConflict).await?;
+    let guard =
+        Guard::Record { collection: name("guidance"), key: name("g"), expect: Expect::Version(version) };
+    kit.refused(kit.appending(&session, vec![user("again")]).guard(guard), ErrorKind::VersionConflict)
+        .await?;
     kit.unchanged(&before, "consuming twice").await?;
     let append = || Op::Append { session: session.clone(), entries: vec![user("again")] };
     let stale = |expect| Op::PutRecord(Put { expect, ..guidance.clone() });
-    let gone = |expect| Op::DeleteRecord { collection: name("guidance"), key: name("g"), owner: Some(session.clone()), expect };
+    let gone = |expect| Op::DeleteRecord {
+        collection: name("guidance"),
+        key: name("g"),
+        owner: Some(session.clone()),
+        expect,
+    };
     for expect in [Expect::Absent, Expect::Version(version)] {
         let refused = [
             ("a put before the append", kit.commit().op(stale(expect)).op(append())),
             ("a put between two appends", kit.commit().op(append()).op(stale(expect)).op(append())),
             ("a delete after the append", kit.commit().op(append()).op(gone(expect))),
-            ("a put after another put", kit.commit().op(Op::PutRecord(put("c", "k", "1"))).op(append()).op(stale(expect))),
+            (
+                "a put after another put",
+                kit.commit().op(Op::PutRecord(put("c", "k", "1"))).op(append()).op(stale(expect)),
+            ),
         ];
         for (what, commit) in refused {
             kit.refused(commit, ErrorKind::VersionConflict).await?;
@@ -160,10 +206,10 @@ async fn rek_003_an_expectation_and_an_append_stand_or_fall_together(cx: &Contex
         }
     }
     // The other way round: the record is as expected, the append is refused.
-    let beside = kit.commit().op(Op::PutRecord(put("guidance", "g", "1"))).op(Op::Append {
-        session: kit.life("nobody"),
-        entries: vec![user("lost")],
-    });
+    let beside = kit
+        .commit()
+        .op(Op::PutRecord(put("guidance", "g", "1")))
+        .op(Op::Append { session: kit.life("nobody"), entries: vec![user("lost")] });
     kit.refused(beside, ErrorKind::NotFound).await?;
     kit.unchanged(&before, "a put beside an append that is refused").await?;
     ensure_eq!(kit.texts(&session).await?, ["looked left"], "the history");
@@ -203,7 +249,8 @@ async fn rek_004_one_winner_among_many_claimants(cx: &Context) -> Outcome {
             }));
         }
         let answers = gather(claimants).await?;
-        let winners: Vec<_> = answers.iter().filter(|(won, ..)| *won).map(|(_, mine, _)| mine.clone()).collect();
+        let winners: Vec<_> =
+            answers.iter().filter(|(won, ..)| *won).map(|(_, mine, _)| mine.clone()).collect();
         ensure_eq!(winners.len(), 1, "winners of round {round}");
         for (_, mine, seen) in &answers {
             ensure_eq!(seen.as_ref(), winners.first(), "the winner that {mine} reads");
@@ -211,7 +258,11 @@ async fn rek_004_one_winner_among_many_claimants(cx: &Context) -> Outcome {
     }
     let owned = claims(&kits[0], &name("host-claims"), OwnerFilter::Session(session)).await?;
     ensure_eq!(owned.len(), 8, "claims of the session");
-    ensure_eq!(claims(&kits[0], &name("host-claims"), OwnerFilter::Unowned).await?.len(), 0, "claims of nobody");
+    ensure_eq!(
+        claims(&kits[0], &name("host-claims"), OwnerFilter::Unowned).await?.len(),
+        0,
+        "claims of nobody"
+    );
 
     let mut peers = Vec::new();
     if cx.manifest.capabilities.multi_process {
@@ -300,12 +351,14 @@ async fn bindings(kit: &Kit, owner: &SessionRef) -> Outcome<Vec<(String, u64)>> 
 async fn rek_005_a_record_moves_with_its_owner(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let (a, b) = (kit.create("a").await?, kit.create("b").await?);
-    let give = |key: &str, owner: Option<&SessionRef>| Put { owner: owner.cloned(), ..put("bindings", key, "1") };
+    let give =
+        |key: &str, owner: Option<&SessionRef>| Put { owner: owner.cloned(), ..put("bindings", key, "1") };
     for key in ["x", "y", "z", "x"] {
         kit.put(give(key, Some(&a))).await?;
     }
     kit.put(give("w", Some(&b))).await?;
-    let list = |list: &[(&str, u64)]| list.iter().map(|(key, at)| ((*key).to_owned(), *at)).collect::<Vec<_>>();
+    let list =
+        |list: &[(&str, u64)]| list.iter().map(|(key, at)| ((*key).to_owned(), *at)).collect::<Vec<_>>();
     ensure_eq!(bindings(&kit, &a).await?, list(&[("x", 1), ("y", 2), ("z", 3)]), "the records of a");
     let (rev_a, rev_b) = (kit.row(&a).await?.revision, kit.row(&b).await?.revision);
     let (mark_a, mark_b) = (kit.mark(&a).await?, kit.mark(&b).await?);
@@ -315,16 +368,27 @@ async fn rek_005_a_record_moves_with_its_owner(cx: &Context) -> Outcome {
     ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2)]), "the records of the new owner");
     ensure_eq!(kit.row(&a).await?.revision, rev_a + 1, "the revision of the former owner");
     ensure_eq!(kit.row(&b).await?.revision, rev_b + 1, "the revision of the new owner");
-    ensure!(kit.mark(&a).await? != mark_a && kit.mark(&b).await? != mark_b, "a change of owner moved no mark");
+    ensure!(
+        kit.mark(&a).await? != mark_a && kit.mark(&b).await? != mark_b,
+        "a change of owner moved no mark"
+    );
     kit.put(give("x", None)).await?;
     kit.delete(&a).await?;
-    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2)]), "the records of b after a was deleted");
+    ensure_eq!(
+        bindings(&kit, &b).await?,
+        list(&[("w", 1), ("y", 2)]),
+        "the records of b after a was deleted"
+    );
     ensure!(kit.record("bindings", "z").await?.is_none(), "a record outlived its owner");
     let unowned = RecordQuery { owner: OwnerFilter::Unowned, ..kit.collection("bindings") };
     let unowned: Vec<_> = kit.records(unowned).await?.into_iter().map(|record| record.key).collect();
     ensure_eq!(unowned, [name("x")], "what nobody owns after a was deleted");
     kit.put(give("z", Some(&b))).await?;
-    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2), ("z", 3)]), "a key of a deleted owner, used again");
+    ensure_eq!(
+        bindings(&kit, &b).await?,
+        list(&[("w", 1), ("y", 2), ("z", 3)]),
+        "a key of a deleted owner, used again"
+    );
 
     let exclusive = |owner: Option<&SessionRef>| Put { owner: owner.cloned(), ..put("lineage", "l", "1") };
     kit.put(exclusive(Some(&b))).await?;

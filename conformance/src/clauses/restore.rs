@@ -4,11 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use turnkeep_core::commit::{Fence, LeaseGrant, NewEntry, NewEvent, NewRun, Op, Parent, Put, RefTarget, SessionPatch, Takeover};
-use turnkeep_core::model::{
-    Channel, Record, Row, Run, RunState, SessionRow, SessionState, Title, TitleSource, Usage, Version, Visibility,
+use turnkeep_core::commit::{
+    Fence, LeaseGrant, NewEntry, NewEvent, NewRun, Op, Parent, Put, RefTarget, SessionPatch, Takeover,
 };
-use turnkeep_core::query::{EntryQuery, OwnerFilter, PathTo, RecordQuery, RunQuery, Scope, SearchQuery, SessionQuery};
+use turnkeep_core::model::{
+    Channel, Record, Row, Run, RunState, SessionRow, SessionState, Title, TitleSource, Usage, Version,
+    Visibility,
+};
+use turnkeep_core::query::{
+    EntryQuery, OwnerFilter, PathTo, RecordQuery, RunQuery, Scope, SearchQuery, SessionQuery,
+};
 use turnkeep_core::rules::fold_row;
 use turnkeep_core::{ErrorKind, Expect, SessionRef};
 
@@ -52,14 +57,26 @@ async fn source(kit: &Kit) -> Outcome<SessionRef> {
         ..SessionPatch::default()
     };
     kit.apply(kit.commit().op(Op::PatchSession { session: session.clone(), patch })).await?;
-    let exact = NewEntry { payload: payload("{ \"b\" : \"\\u0000\\ud83e\\udd80\", \"a\":1e2 }"), ..keyed("first", "exact") };
-    let odd = NewEntry { kind: name("a kind of tomorrow"), role: Some(name("a role of tomorrow")), text: None, ..user("") };
+    let exact = NewEntry {
+        payload: payload("{ \"b\" : \"\\u0000\\ud83e\\udd80\", \"a\":1e2 }"),
+        ..keyed("first", "exact")
+    };
+    let odd = NewEntry {
+        kind: name("a kind of tomorrow"),
+        role: Some(name("a role of tomorrow")),
+        text: None,
+        ..user("")
+    };
     kit.append(&session, vec![exact, user("two"), odd, user("four")]).await?;
     let refs = vec![(name("label_target"), RefTarget::Number(no(2)))];
     let partial = NewEntry { visibility: Visibility::Partial, advance_leaf: false, ..user("half") };
     let internal = NewEntry { visibility: Visibility::Internal, ..user("summary") };
     let branch = NewEntry { parent: Parent::Number(no(2)), ..user("a branch") };
-    kit.append(&session, vec![NewEntry { refs, ..note("a label") }, partial, internal, branch, user("and on")]).await?;
+    kit.append(
+        &session,
+        vec![NewEntry { refs, ..note("a label") }, partial, internal, branch, user("and on")],
+    )
+    .await?;
     let root = NewEntry { parent: Parent::Root, key: Some(name("root")), ..user("a second root") };
     kit.append(&session, vec![root]).await?;
     kit.apply(kit.commit().op(Op::MoveLeaf { session: session.clone(), to: Some(no(9)) })).await?;
@@ -73,8 +90,16 @@ async fn source(kit: &Kit) -> Outcome<SessionRef> {
         ..run("z-first")
     };
     kit.start(&session, whole.clone()).await?;
-    let usage = Usage { requests: 2, input_tokens: 3, output_tokens: 4, total_tokens: 7, duration_ms: 11, ..Usage::default() };
-    kit.apply(kit.commit().op(Op::AddUsage { session: session.clone(), run: Some(name("z-first")), usage })).await?;
+    let usage = Usage {
+        requests: 2,
+        input_tokens: 3,
+        output_tokens: 4,
+        total_tokens: 7,
+        duration_ms: 11,
+        ..Usage::default()
+    };
+    kit.apply(kit.commit().op(Op::AddUsage { session: session.clone(), run: Some(name("z-first")), usage }))
+        .await?;
     let failed = Op::TransitionRun {
         session: session.clone(),
         run: name("z-first"),
@@ -98,12 +123,23 @@ async fn source(kit: &Kit) -> Outcome<SessionRef> {
     };
     kit.apply(drop("runs", Some(1), false)).await?;
     kit.apply(drop("partial/t", None, true)).await?;
-    for (collection, key, status) in [("c", "k1", Some("open")), ("c", "k2", None), ("lineage", "l", Some("x")), ("c", "k0", None)] {
-        let record = Put { owner: Some(session.clone()), status: status.map(name), ..put(collection, key, "{\"n\":1.0}") };
+    for (collection, key, status) in
+        [("c", "k1", Some("open")), ("c", "k2", None), ("lineage", "l", Some("x")), ("c", "k0", None)]
+    {
+        let record = Put {
+            owner: Some(session.clone()),
+            status: status.map(name),
+            ..put(collection, key, "{\"n\":1.0}")
+        };
         kit.put(record.clone()).await?;
         kit.put(Put { payload: payload("{ \"n\" : 2 }"), ..record }).await?;
     }
-    let unput = Op::DeleteRecord { collection: name("c"), key: name("k1"), owner: Some(session.clone()), expect: Expect::Any };
+    let unput = Op::DeleteRecord {
+        collection: name("c"),
+        key: name("k1"),
+        owner: Some(session.clone()),
+        expect: Expect::Any,
+    };
     kit.apply(kit.commit().op(unput)).await?;
     Ok(session)
 }
@@ -135,7 +171,11 @@ async fn hidden(cx: &Context, kit: &Kit, session: &SessionRef) -> Outcome {
     let page = kit.store.sessions(&by_text).await?;
     ensure_eq!((page.items.len(), page.total), (0, Some(0)), "sessions found by their words");
     ensure_refused!(kit.store.entries(&kit.every_entry(session)).await, kind, "its entries");
-    ensure_refused!(kit.store.entries(&EntryQuery { path: Some(PathTo::Leaf), ..kit.committed(session) }).await, kind, "its path");
+    ensure_refused!(
+        kit.store.entries(&EntryQuery { path: Some(PathTo::Leaf), ..kit.committed(session) }).await,
+        kind,
+        "its path"
+    );
     ensure_refused!(kit.store.runs(&kit.runs_of(session)).await, kind, "its runs");
     ensure_refused!(kit.store.events(&kit.stream(session, "runs")).await, kind, "its events");
     ensure_refused!(kit.store.rows(&kit.rows_of(session)).await, kind, "its rows");
@@ -159,25 +199,83 @@ async fn refusals(kit: &Kit, session: &SessionRef, fence: &Fence, rows: &[Row]) 
     let exact = |rows: Vec<Row>| kit.commit().op(Op::Restore { session: session.clone(), rows });
     let mine = |op: Op| kit.commit().fence(fence.clone()).op(op);
     let entry = |row: &&Row| matches!(row, Row::Entry(_));
-    let Some(Row::Entry(first)) = rows.iter().find(entry) else { return Err(Stop::error("no entry to restore")) };
+    let Some(Row::Entry(first)) = rows.iter().find(entry) else {
+        return Err(Stop::error("no entry to restore"));
+    };
     let jump = turnkeep_core::model::Entry { number: no(9), key: None, ..first.clone() };
-    let late = Row::Event { stream: name("never"), event: turnkeep_core::model::Event {
-        number: 1, kind: name("x"), run: None, at: kit.now(), payload: payload("1"),
-    } };
+    let late = Row::Event {
+        stream: name("never"),
+        event: turnkeep_core::model::Event {
+            number: 1,
+            kind: name("x"),
+            run: None,
+            at: kit.now(),
+            payload: payload("1"),
+        },
+    };
     let seal = |rows, digest| mine(Op::SealSession { session: session.clone(), leaf: None, rows, digest });
     let refused = [
-        ("exact rows without the lease", exact(rows.get(..1).unwrap_or_default().to_vec()), ErrorKind::LeaseLost),
-        ("sealing without the lease", kit.commit().op(Op::SealSession { session: session.clone(), leaf: None, rows: 0, digest: [0; 32] }), ErrorKind::LeaseLost),
-        ("an entry out of order", mine(Op::Restore { session: session.clone(), rows: vec![Row::Entry(jump)] }), ErrorKind::Invalid),
-        ("an event before its stream", mine(Op::Restore { session: session.clone(), rows: vec![late] }), ErrorKind::Invalid),
-        ("an ordinary append", mine(Op::Append { session: session.clone(), entries: vec![user("x")] }), ErrorKind::NotFound),
+        (
+            "exact rows without the lease",
+            exact(rows.get(..1).unwrap_or_default().to_vec()),
+            ErrorKind::LeaseLost,
+        ),
+        (
+            "sealing without the lease",
+            kit.commit().op(Op::SealSession {
+                session: session.clone(),
+                leaf: None,
+                rows: 0,
+                digest: [0; 32],
+            }),
+            ErrorKind::LeaseLost,
+        ),
+        (
+            "an entry out of order",
+            mine(Op::Restore { session: session.clone(), rows: vec![Row::Entry(jump)] }),
+            ErrorKind::Invalid,
+        ),
+        (
+            "an event before its stream",
+            mine(Op::Restore { session: session.clone(), rows: vec![late] }),
+            ErrorKind::Invalid,
+        ),
+        (
+            "an ordinary append",
+            mine(Op::Append { session: session.clone(), entries: vec![user("x")] }),
+            ErrorKind::NotFound,
+        ),
         ("a run", mine(Op::StartRun { session: session.clone(), run: run("new") }), ErrorKind::NotFound),
-        ("a patch", kit.commit().op(Op::PatchSession { session: session.clone(), patch: SessionPatch::default() }), ErrorKind::NotFound),
-        ("an owned record", kit.commit().op(Op::PutRecord(Put { owner: Some(session.clone()), ..put("c", "own", "1") })), ErrorKind::NotFound),
-        ("a used id", kit.commit().op(Op::CreateSession(kit.new_session(&kit.life(session.id.as_str())))), ErrorKind::AlreadyExists),
-        ("sealing with another count", seal(u64::MAX, before.restore.unwrap_or_default().digest), ErrorKind::Corrupt),
-        ("sealing with another digest", seal(before.restore.unwrap_or_default().rows, [9; 32]), ErrorKind::Corrupt),
-        ("a delete without the lease", kit.commit().op(Op::DeleteSession { session: session.clone(), force: false }), ErrorKind::LeaseLost),
+        (
+            "a patch",
+            kit.commit().op(Op::PatchSession { session: session.clone(), patch: SessionPatch::default() }),
+            ErrorKind::NotFound,
+        ),
+        (
+            "an owned record",
+            kit.commit().op(Op::PutRecord(Put { owner: Some(session.clone()), ..put("c", "own", "1") })),
+            ErrorKind::NotFound,
+        ),
+        (
+            "a used id",
+            kit.commit().op(Op::CreateSession(kit.new_session(&kit.life(session.id.as_str())))),
+            ErrorKind::AlreadyExists,
+        ),
+        (
+            "sealing with another count",
+            seal(u64::MAX, before.restore.unwrap_or_default().digest),
+            ErrorKind::Corrupt,
+        ),
+        (
+            "sealing with another digest",
+            seal(before.restore.unwrap_or_default().rows, [9; 32]),
+            ErrorKind::Corrupt,
+        ),
+        (
+            "a delete without the lease",
+            kit.commit().op(Op::DeleteSession { session: session.clone(), force: false }),
+            ErrorKind::LeaseLost,
+        ),
     ];
     for (what, commit, kind) in refused {
         let answer = kit.store.commit(commit).await;
@@ -202,11 +300,18 @@ async fn rst_001_a_session_is_hidden_until_it_is_sealed(cx: &Context) -> Outcome
     let taken = other.commit().op(Op::PutRecord(put("lineage", "l", "1")));
     other.refused(taken, ErrorKind::VersionConflict).await?;
     let built = restoring_row(&other, &session).await?;
-    ensure_eq!(built.restore.map(|state| (state.rows, state.digest)), Some((rows.len() as u64, digest)), "rows and digest so far");
+    ensure_eq!(
+        built.restore.map(|state| (state.rows, state.digest)),
+        Some((rows.len() as u64, digest)),
+        "rows and digest so far"
+    );
 
     let leaf = kit.row(&source).await?.path.leaf;
     let seal = Op::SealSession { session: session.clone(), leaf, rows: rows.len() as u64, digest };
-    copy.apply(copy.commit().fence(fence.clone()).op(seal.clone()).op(Op::ReleaseLease { fence: fence.clone() })).await?;
+    copy.apply(
+        copy.commit().fence(fence.clone()).op(seal.clone()).op(Op::ReleaseLease { fence: fence.clone() }),
+    )
+    .await?;
     same_reads(&kit, &source, &other, &session).await?;
     // What is in use takes no exact rows, whoever holds it.
     let held = copy.acquire(&session, 600_000).await?;
@@ -255,11 +360,25 @@ async fn same_reads(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionR
         ensure_eq!(row, expected, "a row of the copy");
     }
     let (old, new) = (kit.row(source).await?, other.row(copy).await?);
-    let same = SessionRow { workspace: new.workspace.clone(), incarnation: new.incarnation, revision: new.revision, active_run: None, ..old };
+    let same = SessionRow {
+        workspace: new.workspace.clone(),
+        incarnation: new.incarnation,
+        revision: new.revision,
+        active_run: None,
+        ..old
+    };
     ensure_eq!(new, same, "the copy's row");
     for entry in kit.walk(kit.every_entry(source)).await?.iter().filter(|entry| entry.on_path) {
-        let path = |kit: &Kit, session: &SessionRef| EntryQuery { path: Some(PathTo::Entry(entry.number)), ..kit.every_entry(session) };
-        ensure_eq!(other.walk(path(other, copy)).await?, kit.walk(path(kit, source)).await?, "the path of {}", entry.number);
+        let path = |kit: &Kit, session: &SessionRef| EntryQuery {
+            path: Some(PathTo::Entry(entry.number)),
+            ..kit.every_entry(session)
+        };
+        ensure_eq!(
+            other.walk(path(other, copy)).await?,
+            kit.walk(path(kit, source)).await?,
+            "the path of {}",
+            entry.number
+        );
     }
     let mut by_key = other.every_entry(copy);
     by_key.key = Some(name("first"));
@@ -267,9 +386,14 @@ async fn same_reads(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionR
     let attempts = other.runs(RunQuery { intent: Some(name("i")), ..other.runs_of(copy) }).await?;
     ensure_eq!(attempts.iter().map(|run| run.attempt).collect::<Vec<_>>(), [1, 2], "attempts by request");
     for status in ["open", "x"] {
-        let query = |kit: &Kit, collection| RecordQuery { status: Some(name(status)), ..kit.collection(collection) };
-        let count = (kit.records(query(kit, "c")).await?.len(), kit.records(query(kit, "lineage")).await?.len());
-        let seen = (other.records(query(other, "c")).await?.len(), other.records(query(other, "lineage")).await?.len());
+        let query =
+            |kit: &Kit, collection| RecordQuery { status: Some(name(status)), ..kit.collection(collection) };
+        let count =
+            (kit.records(query(kit, "c")).await?.len(), kit.records(query(kit, "lineage")).await?.len());
+        let seen = (
+            other.records(query(other, "c")).await?.len(),
+            other.records(query(other, "lineage")).await?.len(),
+        );
         ensure_eq!(seen, count, "records in status {status}");
     }
     let text = SessionQuery { text: Some("A BRANCH".to_owned()), ..other.list() };
@@ -279,21 +403,43 @@ async fn same_reads(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionR
 
 /// The copy goes on exactly as its source does: the next number of everything, and what is taken is taken.
 async fn goes_on(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionRef) -> Outcome {
-    let end = Op::TransitionRun { session: source.clone(), run: name("a-second"), from: turnkeep_core::model::RunStates::ALL, to: RunState::Failed, error: None };
+    let end = Op::TransitionRun {
+        session: source.clone(),
+        run: name("a-second"),
+        from: turnkeep_core::model::RunStates::ALL,
+        to: RunState::Failed,
+        error: None,
+    };
     kit.apply(kit.commit().op(end)).await?;
     for (kit, session) in [(kit, source), (other, copy)] {
         kit.refused(kit.appending(session, vec![keyed("root", "x")]), ErrorKind::AlreadyExists).await?;
         let again = Op::StartRun { session: session.clone(), run: run("z-first") };
         kit.refused(kit.commit().op(again), ErrorKind::AlreadyExists).await?;
-        let closed = Op::AppendEvents { session: session.clone(), stream: name("partial/t"), expect_next: None, events: vec![event("text", 2)] };
+        let closed = Op::AppendEvents {
+            session: session.clone(),
+            stream: name("partial/t"),
+            expect_next: None,
+            events: vec![event("text", 2)],
+        };
         kit.refused(kit.commit().op(closed), ErrorKind::TurnNotOpen).await?;
     }
     let next = |session: &SessionRef| {
         let retry = NewRun { intent: Some(name("i")), after: Some(name("a-second")), ..run("third") };
         vec![
-            Op::Append { session: session.clone(), entries: vec![user("goes on"), NewEntry { parent: Parent::Number(no(4)), ..user("elsewhere") }] },
+            Op::Append {
+                session: session.clone(),
+                entries: vec![
+                    user("goes on"),
+                    NewEntry { parent: Parent::Number(no(4)), ..user("elsewhere") },
+                ],
+            },
             Op::StartRun { session: session.clone(), run: retry },
-            Op::AppendEvents { session: session.clone(), stream: name("runs"), expect_next: Some(4), events: vec![event("x", 4)] },
+            Op::AppendEvents {
+                session: session.clone(),
+                stream: name("runs"),
+                expect_next: Some(4),
+                events: vec![event("x", 4)],
+            },
         ]
     };
     let of_source = kit.apply(next(source).into_iter().fold(kit.commit(), turnkeep_core::Commit::op)).await?;
@@ -334,11 +480,19 @@ async fn rst_004_a_dead_builder_is_taken_over_and_an_abandoned_session_removed(c
     ensure_eq!((state.rows, state.digest), (first.len() as u64, digest), "how far the dead builder came");
     let late = heir.commit().fence(lost).op(Op::Restore { session: session.clone(), rows: rest.to_vec() });
     heir.refused(late, ErrorKind::LeaseLost).await?;
-    heir.apply(heir.commit().fence(fence.clone()).op(Op::Restore { session: session.clone(), rows: rest.to_vec() })).await?;
+    heir.apply(
+        heir.commit().fence(fence.clone()).op(Op::Restore { session: session.clone(), rows: rest.to_vec() }),
+    )
+    .await?;
     digest = rest.iter().fold(digest, |digest, row| fold_row(&digest, row));
-    let seal = Op::SealSession { session: session.clone(), leaf: Some(no(9)), rows: rows.len() as u64, digest };
+    let seal =
+        Op::SealSession { session: session.clone(), leaf: Some(no(9)), rows: rows.len() as u64, digest };
     heir.apply(heir.commit().fence(fence.clone()).op(seal).op(Op::ReleaseLease { fence })).await?;
-    ensure_eq!(heir.texts(&session).await?, kit.texts(&source).await?, "the words of a copy that two builders made");
+    ensure_eq!(
+        heir.texts(&session).await?,
+        kit.texts(&source).await?,
+        "the words of a copy that two builders made"
+    );
 
     let abandoned = heir.in_workspace("abandoned");
     let (session, fence) = abandoned.begin_restore("s", Default::default()).await?;
@@ -348,7 +502,10 @@ async fn rst_004_a_dead_builder_is_taken_over_and_an_abandoned_session_removed(c
     remover.apply(remover.commit().op(delete)).await?;
     let building = SessionQuery { state: SessionState::Restoring, ..remover.list() };
     ensure_eq!(remover.ids(building).await?, [""; 0], "sessions being built after the removal");
-    let late = abandoned.commit().fence(fence).op(Op::Restore { session, rows: rows.get(..1).unwrap_or_default().to_vec() });
+    let late = abandoned
+        .commit()
+        .fence(fence)
+        .op(Op::Restore { session, rows: rows.get(..1).unwrap_or_default().to_vec() });
     abandoned.refused(late, ErrorKind::LeaseLost).await?;
     let again = remover.create("s").await?;
     ensure_eq!(remover.walk(remover.every_entry(&again)).await?.len(), 0, "entries under the freed id");
@@ -375,7 +532,9 @@ async fn count_rows(cx: &Context) -> Outcome<Option<Vec<TableCount>>> {
 async fn rst_002_deleting_a_huge_session_stalls_nobody(cx: &Context) -> Outcome {
     const ATTEMPTS: usize = 3;
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
-    let Some(maintenance) = kit.store.maintenance() else { return Err(Stop::fail("a store that deletes must offer a purge")) };
+    let Some(maintenance) = kit.store.maintenance() else {
+        return Err(Stop::fail("a store that deletes must offer a purge"));
+    };
     // What the first use of a workspace leaves for good is no residue.
     let first = kit.create("first").await?;
     kit.append(&first, vec![keyed("k", "x")]).await?;
@@ -392,9 +551,17 @@ async fn rst_002_deleting_a_huge_session_stalls_nobody(cx: &Context) -> Outcome 
         kit.delete(&session).await?;
         ensure!(other.find("huge").await?.is_none(), "a deleted session is found by its id");
         ensure_eq!(other.ids(other.list()).await?, [""; 0], "sessions in the list after the delete");
-        ensure_refused!(other.store.entries(&other.committed(&session)).await, ErrorKind::NotFound, "entries of the deleted session");
+        ensure_refused!(
+            other.store.entries(&other.committed(&session)).await,
+            ErrorKind::NotFound,
+            "entries of the deleted session"
+        );
         let again = other.create("huge").await?;
-        ensure_eq!(other.append(&again, vec![keyed("0/0", "afresh")]).await?, [no(1)], "the first number of the next life");
+        ensure_eq!(
+            other.append(&again, vec![keyed("0/0", "afresh")]).await?,
+            [no(1)],
+            "the first number of the next life"
+        );
         other.delete(&again).await?;
         maintenance.purge().await?;
         let took = began.elapsed();

@@ -58,7 +58,8 @@ clauses! { ($) runs_tests;
 }
 
 use RunState::{
-    Cancelled, Cancelling, Completed, Failed, Interrupted, Pending, Running as Working, WaitingApproval, WaitingInput,
+    Cancelled, Cancelling, Completed, Failed, Interrupted, Pending, Running as Working, WaitingApproval,
+    WaitingInput,
 };
 
 /// What may follow what, as the specification writes it. Not the table that the rules use: the two must agree.
@@ -116,7 +117,8 @@ async fn sta_001_only_the_transitions_of_the_table(cx: &Context) -> Outcome {
     }
     for state in RunState::ALL {
         let session = kit.create(&format!("begin {}", state.as_str())).await?;
-        let start = kit.commit().op(Op::StartRun { session: session.clone(), run: NewRun { state, ..run("r") } });
+        let start =
+            kit.commit().op(Op::StartRun { session: session.clone(), run: NewRun { state, ..run("r") } });
         if matches!(state, RunState::Pending | RunState::Running) {
             kit.apply(start).await?;
         } else {
@@ -185,7 +187,13 @@ async fn sta_003_a_finished_run_comes_back_only_by_reopening(cx: &Context) -> Ou
         let before = kit.snapshot().await?;
         if state.is_terminal() {
             for to in RunStates::ACTIVE.iter() {
-                let back = Op::TransitionRun { session: session.clone(), run: id.clone(), from: RunStates::ALL, to, error: None };
+                let back = Op::TransitionRun {
+                    session: session.clone(),
+                    run: id.clone(),
+                    from: RunStates::ALL,
+                    to,
+                    error: None,
+                };
                 kit.refused(kit.commit().op(back), ErrorKind::RunState).await?;
             }
             kit.unchanged(&before, "transitions of a finished run").await?;
@@ -208,7 +216,8 @@ async fn sta_003_a_finished_run_comes_back_only_by_reopening(cx: &Context) -> Ou
     let old = reach(&kit, &session, "old", RunState::Failed).await?;
     kit.start(&session, run("new")).await?;
     let before = kit.snapshot().await?;
-    kit.refused(kit.commit().op(Op::ReopenRun { session: session.clone(), run: old }), ErrorKind::ActiveRun).await?;
+    kit.refused(kit.commit().op(Op::ReopenRun { session: session.clone(), run: old }), ErrorKind::ActiveRun)
+        .await?;
     kit.unchanged(&before, "reopening a run while another one is active").await
 }
 
@@ -229,7 +238,8 @@ fn start_elsewhere<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
 }
 
 async fn try_start(kit: &Kit, session: &SessionRef, id: &str) -> Outcome<bool> {
-    let start = kit.appending(session, vec![user(id)]).op(Op::StartRun { session: session.clone(), run: run(id) });
+    let start =
+        kit.appending(session, vec![user(id)]).op(Op::StartRun { session: session.clone(), run: run(id) });
     match kit.store.commit(start).await {
         Ok(_) => Ok(true),
         Err(error) => {
@@ -266,14 +276,19 @@ async fn sta_004_a_second_active_run_is_refused(cx: &Context) -> Outcome {
         }
         ensure_eq!(won, 1, "runs started over all processes");
     }
-    ensure_eq!(kit.texts(&session).await?.len() as u32, kit.row(&session).await?.runs, "one entry per run that started");
+    ensure_eq!(
+        kit.texts(&session).await?.len() as u32,
+        kit.row(&session).await?.runs,
+        "one entry per run that started"
+    );
     Ok(())
 }
 
 async fn sta_005_starting_a_run_never_overwrites_one(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let session = kit.create("s").await?;
-    let attempt = |id: &str, after: Option<&str>| NewRun { intent: Some(name("i")), after: after.map(name), ..run(id) };
+    let attempt =
+        |id: &str, after: Option<&str>| NewRun { intent: Some(name("i")), after: after.map(name), ..run(id) };
     let starting = |run: NewRun| kit.commit().op(Op::StartRun { session: session.clone(), run });
     let fail = |id: &str| kit.commit().op(kit.moving(&session, &name(id), RunState::Failed));
     let first = NewRun { model: Some("m".to_owned()), ..attempt("r1", None) };
@@ -295,7 +310,10 @@ async fn sta_005_starting_a_run_never_overwrites_one(cx: &Context) -> Outcome {
     kit.refused(starting(attempt("r3", Some("r1"))), ErrorKind::VersionConflict).await?;
     kit.apply(starting(attempt("r3", Some("r2")))).await?;
     let attempts = kit.runs(RunQuery { intent: Some(name("i")), ..kit.runs_of(&session) }).await?;
-    let seen: Vec<_> = attempts.iter().map(|run| (run.id.as_str(), run.attempt, run.retry_of.as_ref().map(RunId::as_str))).collect();
+    let seen: Vec<_> = attempts
+        .iter()
+        .map(|run| (run.id.as_str(), run.attempt, run.retry_of.as_ref().map(RunId::as_str)))
+        .collect();
     ensure_eq!(seen, [("r1", 1, None), ("r2", 2, Some("r1")), ("r3", 3, Some("r2"))], "attempts");
     ensure_eq!(attempts[0].model.as_deref(), Some("m"), "the model of the first attempt");
     let before = kit.snapshot().await?;
@@ -314,15 +332,28 @@ fn admission(kit: &Kit, session: &SessionRef, ttl_ms: u64) -> (Commit, turnkeep_
     let grant = kit.session_grant(session, ttl_ms);
     let mut intent = put("intents", "i", "{\"opaque\":true}");
     intent.owner = Some(session.clone());
-    let start = NewEntry { key: Some(name("turn/t/start")), kind: name("turn_start"), turn: Some(name("t")), ..note("") };
+    let start = NewEntry {
+        key: Some(name("turn/t/start")),
+        kind: name("turn_start"),
+        turn: Some(name("t")),
+        ..note("")
+    };
     let asked = NewEntry { turn: Some(name("t")), run: Some(name("r")), ..user("question") };
     let commit = kit
         .commit()
         .op(Op::AcquireLease(grant.clone()))
         .op(Op::PutRecord(intent))
-        .op(Op::StartRun { session: session.clone(), run: NewRun { state: RunState::Pending, intent: Some(name("i")), ..run("r") } })
+        .op(Op::StartRun {
+            session: session.clone(),
+            run: NewRun { state: RunState::Pending, intent: Some(name("i")), ..run("r") },
+        })
         .op(Op::Append { session: session.clone(), entries: vec![start, asked] })
-        .op(Op::AppendEvents { session: session.clone(), stream: name("runs"), expect_next: None, events: vec![event("run_started", 1)] });
+        .op(Op::AppendEvents {
+            session: session.clone(),
+            stream: name("runs"),
+            expect_next: None,
+            events: vec![event("run_started", 1)],
+        });
     (commit, grant)
 }
 
@@ -332,9 +363,13 @@ async fn sta_006_admission_and_closing_are_one_atom_each(cx: &Context) -> Outcom
     let before = kit.snapshot().await?;
     let (commit, _) = admission(&kit, &session, cx.lease_ms());
     let late = Op::MoveLeaf { session: session.clone(), to: Some(no(99)) };
-    let taken = Op::PutRecord(Put { expect: Expect::Version(turnkeep_core::model::Version { birth: 1, count: 1 }), ..put("c", "k", "1") });
+    let taken = Op::PutRecord(Put {
+        expect: Expect::Version(turnkeep_core::model::Version { birth: 1, count: 1 }),
+        ..put("c", "k", "1")
+    });
     for part in 0..=commit.ops.len() {
-        for (bad, kind) in [(late.clone(), ErrorKind::NotFound), (taken.clone(), ErrorKind::VersionConflict)] {
+        for (bad, kind) in [(late.clone(), ErrorKind::NotFound), (taken.clone(), ErrorKind::VersionConflict)]
+        {
             let mut commit = commit.clone();
             commit.ops.insert(part, bad);
             kit.refused(commit, kind).await?;
@@ -348,28 +383,54 @@ async fn sta_006_admission_and_closing_are_one_atom_each(cx: &Context) -> Outcom
     let (again, _) = admission(&other, &session, cx.lease_ms());
     other.refused(again, ErrorKind::LeaseHeld).await?;
     let row = other.row(&session).await?;
-    ensure_eq!((row.active_run, row.messages, row.head), (Some(name("r")), 1, Some(no(2))), "the session after admission");
+    ensure_eq!(
+        (row.active_run, row.messages, row.head),
+        (Some(name("r")), 1, Some(no(2))),
+        "the session after admission"
+    );
     ensure!(other.record("intents", "i").await?.is_some(), "the intent is missing");
     ensure_eq!(other.events(other.stream(&session, "runs")).await?.len(), 1, "events after admission");
     let lease = other.lease(&session).await?.map(|lease| (lease.state, lease.owner, lease.epoch));
     ensure_eq!(lease, Some((LeaseState::Held, kit.store.info().owner, 1)), "the lease after admission");
 
     let fence = Fence { name: grant.name, owner: grant.owner, token: grant.token, epoch: 1 };
-    let end = NewEntry { key: Some(name("turn/t/end")), kind: name("turn_end"), turn: Some(name("t")), ..note("") };
-    let answer = NewEntry { turn: Some(name("t")), run: Some(name("r")), role: Some(name("assistant")), ..user("answer") };
+    let end =
+        NewEntry { key: Some(name("turn/t/end")), kind: name("turn_end"), turn: Some(name("t")), ..note("") };
+    let answer = NewEntry {
+        turn: Some(name("t")),
+        run: Some(name("r")),
+        role: Some(name("assistant")),
+        ..user("answer")
+    };
     let closing = || {
         kit.appending(&session, vec![answer.clone(), end.clone()])
             .fence(fence.clone())
             .op(kit.moving(&session, &name("r"), RunState::Completed))
-            .op(Op::AppendEvents { session: session.clone(), stream: name("runs"), expect_next: None, events: vec![event("run_completed", 2)] })
-            .op(Op::DropEvents { session: session.clone(), stream: name("partial/t"), through: None, close: true })
+            .op(Op::AppendEvents {
+                session: session.clone(),
+                stream: name("runs"),
+                expect_next: None,
+                events: vec![event("run_completed", 2)],
+            })
+            .op(Op::DropEvents {
+                session: session.clone(),
+                stream: name("partial/t"),
+                through: None,
+                close: true,
+            })
             .op(Op::ReleaseLease { fence: fence.clone() })
     };
-    let pieces = Op::AppendEvents { session: session.clone(), stream: name("partial/t"), expect_next: Some(1), events: vec![event("text", 1)] };
+    let pieces = Op::AppendEvents {
+        session: session.clone(),
+        stream: name("partial/t"),
+        expect_next: Some(1),
+        events: vec![event("text", 1)],
+    };
     kit.apply(kit.commit().fence(fence.clone()).op(pieces)).await?;
     let before = kit.snapshot().await?;
     for part in 0..=closing().ops.len() {
-        for (bad, kind) in [(late.clone(), ErrorKind::NotFound), (taken.clone(), ErrorKind::VersionConflict)] {
+        for (bad, kind) in [(late.clone(), ErrorKind::NotFound), (taken.clone(), ErrorKind::VersionConflict)]
+        {
             let mut commit = closing();
             commit.ops.insert(part, bad);
             kit.refused(commit, kind).await?;
@@ -385,10 +446,22 @@ async fn sta_006_admission_and_closing_are_one_atom_each(cx: &Context) -> Outcom
     other.unchanged(&before, "closing twice").await?;
     let row = other.row(&session).await?;
     ensure_eq!((row.active_run, row.messages, row.head), (None, 2, Some(no(4))), "the session after closing");
-    ensure_eq!(other.find_run(&session, "r").await?.map(|run| run.state), Some(RunState::Completed), "the run after closing");
+    ensure_eq!(
+        other.find_run(&session, "r").await?.map(|run| run.state),
+        Some(RunState::Completed),
+        "the run after closing"
+    );
     ensure_eq!(other.events(other.stream(&session, "runs")).await?.len(), 2, "events after closing");
-    ensure_eq!(other.events(other.stream(&session, "partial/t")).await?.len(), 0, "streamed text after closing");
-    ensure_eq!(other.lease(&session).await?.map(|lease| lease.state), Some(LeaseState::Released), "the lease after closing");
+    ensure_eq!(
+        other.events(other.stream(&session, "partial/t")).await?.len(),
+        0,
+        "streamed text after closing"
+    );
+    ensure_eq!(
+        other.lease(&session).await?.map(|lease| lease.state),
+        Some(LeaseState::Released),
+        "the lease after closing"
+    );
     let turn = turnkeep_core::query::EntryQuery { turn: Some(name("t")), ..other.every_entry(&session) };
     ensure_eq!(other.walk(turn).await?.len(), 4, "entries of the turn");
     Ok(())
@@ -399,7 +472,12 @@ async fn sta_007_events_are_contiguous_and_a_cursor_gives_the_tail(cx: &Context)
     let (a, b) = (kit.create("a").await?, kit.create("b").await?);
     let append = |session: &SessionRef, stream: &str, n: u64, run: Option<&str>| {
         let events = vec![turnkeep_core::commit::NewEvent { run: run.map(name), ..event("e", n) }];
-        kit.commit().op(Op::AppendEvents { session: session.clone(), stream: name(stream), expect_next: None, events })
+        kit.commit().op(Op::AppendEvents {
+            session: session.clone(),
+            stream: name(stream),
+            expect_next: None,
+            events,
+        })
     };
     for n in 1..=12 {
         kit.apply(append(&a, "one", n, (n % 3 == 0).then_some("r"))).await?;
@@ -408,11 +486,14 @@ async fn sta_007_events_are_contiguous_and_a_cursor_gives_the_tail(cx: &Context)
     }
     for (session, stream, offset) in [(&a, "one", 0), (&a, "two", 100), (&b, "one", 200)] {
         let all = kit.events(kit.stream(session, stream)).await?;
-        let seen: Vec<_> = all.iter().map(|event| (event.number, event.payload.as_str().to_owned())).collect();
+        let seen: Vec<_> =
+            all.iter().map(|event| (event.number, event.payload.as_str().to_owned())).collect();
         let expected: Vec<_> = (1..=12).map(|n| (n, format!("{{\"n\":{}}}", n + offset))).collect();
         ensure_eq!(seen, expected, "events of {stream} in {session}");
         for after in 0..=13 {
-            let tail = kit.events(EventQuery { after: Some(after), limit: 5, ..kit.stream(session, stream) }).await?;
+            let tail = kit
+                .events(EventQuery { after: Some(after), limit: 5, ..kit.stream(session, stream) })
+                .await?;
             let seen: Vec<_> = tail.iter().map(|event| event.number).collect();
             ensure_eq!(seen, (after + 1..=12).collect::<Vec<_>>(), "events of {stream} after {after}");
         }
@@ -464,7 +545,9 @@ async fn sta_008_a_host_key_is_used_once(cx: &Context) -> Outcome {
     }
     let twice = kit.appending(&session, vec![keyed("new", "x"), keyed("new", "y")]);
     kit.refused(twice, ErrorKind::AlreadyExists).await?;
-    let over_ops = kit.appending(&session, vec![keyed("new", "x")]).op(Op::Append { session: session.clone(), entries: vec![keyed("new", "y")] });
+    let over_ops = kit
+        .appending(&session, vec![keyed("new", "x")])
+        .op(Op::Append { session: session.clone(), entries: vec![keyed("new", "y")] });
     kit.refused(over_ops, ErrorKind::AlreadyExists).await?;
     kit.unchanged(&before, "keys used twice").await?;
     kit.append(&other, vec![keyed("k", "elsewhere")]).await?;
@@ -480,7 +563,11 @@ async fn sta_008_a_host_key_is_used_once(cx: &Context) -> Outcome {
     kit.append(&session, vec![NewEntry { key: Some(name("beside")), ..note("a label") }]).await?;
     let numbers = kit.append(&session, ["k", "new", "new", "beside"].map(skipping).to_vec()).await?;
     ensure_eq!(numbers, [no(1), no(4), no(4), no(3)], "the numbers of skipped keys");
-    ensure_eq!(kit.texts(&session).await?, ["first", "k", "a label", "other words"], "the session after skipped keys");
+    ensure_eq!(
+        kit.texts(&session).await?,
+        ["first", "k", "a label", "other words"],
+        "the session after skipped keys"
+    );
     let mut racers = Vec::new();
     for racer in 0..6 {
         let (kit, session) = (cx.kit().await?, session.clone());
