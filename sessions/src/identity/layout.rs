@@ -181,13 +181,14 @@ impl StateFolders {
         Self { state: root.join("workspaces").join(&name), logs: root.join("logs").join(&name) }
     }
 
-    /// A workspace that lies around its own state is as unsafe as a state inside of it.
-    pub(super) fn refuse_inside(&self, directory: &Path) -> Result<()> {
-        for folder in [&self.state, &self.logs] {
+    /// A workspace that holds states, its own or others', or that lies among them, is as unsafe as a root inside of it.
+    pub(super) fn refuse_overlap(&self, directory: &Path) -> Result<()> {
+        for folder in [self.state.parent(), self.logs.parent()].into_iter().flatten() {
             if folder.starts_with(directory) || directory.starts_with(folder) {
                 return Err(Error::new(
                     ErrorKind::UnsafeRoot,
-                    "the workspace overlaps its own state, which its tools could change; use another directory",
+                    "the workspace overlaps the state of workspaces, which its tools could change; use another \
+                     directory",
                 )
                 .with("state", folder.display())
                 .with("workspace", directory.display()));

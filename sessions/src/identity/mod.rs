@@ -91,7 +91,7 @@ impl WorkspaceDir {
             }
         };
         let folders = StateFolders::of(&root, id);
-        folders.refuse_inside(&directory)?;
+        folders.refuse_overlap(&directory)?;
         folders.make()?;
         // The record comes first: a marker without one would read as adopted, a record without a marker is nothing.
         let origin = Origin { path: directory.clone(), place: here };

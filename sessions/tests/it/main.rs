@@ -7,7 +7,9 @@ mod replay_property;
 mod site;
 
 mod both;
+mod blocking;
 mod entries;
+mod identity;
 mod leases;
 mod recovery;
 mod replay_store;
