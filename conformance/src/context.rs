@@ -94,6 +94,12 @@ impl Context {
         self.kit().await
     }
 
+    /// A client goes away in order: its owner is dead from here on.
+    pub(crate) async fn leave(&self, kit: Kit) -> Outcome {
+        kit.store.close().await?;
+        Ok(())
+    }
+
     /// A lease time that is comfortable to wait for: long with a manual clock, short with a real one.
     pub(crate) fn lease_ms(&self) -> u64 {
         if self.clock.is_some() { 60_000 } else { 1_000 }

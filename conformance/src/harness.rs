@@ -75,7 +75,8 @@ pub struct OpenWith {
 pub enum Damage {
     /// The data loses its last part.
     Truncate,
-    /// Bits in the middle of the stored rows are turned over.
+    /// Bits in the middle of the data are turned over, where the engine keeps structure or checksums: in a place where
+    /// damage can be told from other words.
     FlipBits,
     /// The format version says one more than this software knows.
     NewerFormat,

@@ -12,7 +12,7 @@ use turnkeep_memory::{MemoryOptions, MemoryStore};
 
 /// Unnamed stores, each as long as a handle on it is there: what a site held is gone with its last client.
 #[derive(Debug, Default)]
-struct MemoryHarness;
+pub(crate) struct MemoryHarness;
 
 static OPEN: Mutex<BTreeMap<String, Vec<Weak<MemoryStore>>>> = Mutex::new(BTreeMap::new());
 

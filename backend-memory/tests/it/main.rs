@@ -12,4 +12,5 @@ mod paths_property;
 mod rows;
 mod sessions;
 mod soundness_property;
+mod suite_bites;
 mod support;

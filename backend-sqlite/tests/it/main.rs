@@ -1,6 +1,7 @@
 //! What only this backend can get wrong: its files, its tables, its engine. The contract is tested by the conformance
 //! suite.
 
+mod conformance;
 mod files;
 mod format;
 mod housekeeping;

@@ -92,11 +92,7 @@ async fn rec_006_a_dead_owners_lease_ends(cx: &Context) -> Outcome {
     }
     drop(holder);
     if known {
-        ensure_eq!(
-            kit.lease(&session).await?.map(|l| l.liveness),
-            Some(Liveness::Dead),
-            "liveness of an owner that went away"
-        );
+        kit.until_dead(&session).await?;
     } else {
         let taken = try_take(&kit, take(Takeover::IfExpired)).await;
         ensure_refused!(taken, ErrorKind::LeaseHeld, "a lease that has not expired, its owner unknown");
@@ -111,7 +107,7 @@ async fn rec_006_a_dead_owners_lease_ends(cx: &Context) -> Outcome {
     let lost = cx.kit().await?;
     let other = lost.create("expired").await?;
     lost.acquire(&other, ttl).await?;
-    drop(lost);
+    cx.leave(lost).await?;
     cx.pass_ms(ttl + 1).await;
     kit.acquire(&other, ttl).await?;
     Ok(())

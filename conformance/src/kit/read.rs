@@ -1,8 +1,10 @@
 //! Reading, always to the end and always bounded, and comparing before with after.
 
+use std::time::Duration;
+
 use turnkeep_core::id::StreamName;
 use turnkeep_core::model::{
-    Entry, Event, LeaseKey, LeaseName, LeaseView, Record, Row, Run, SessionRow, VisibilitySet,
+    Entry, Event, LeaseKey, LeaseName, LeaseView, Liveness, Record, Row, Run, SessionRow, VisibilitySet,
 };
 use turnkeep_core::query::{
     AudienceFilter, EntryQuery, EventQuery, Mark, RecordQuery, RowQuery, RunQuery, Scope, SessionOrder,
@@ -154,6 +156,18 @@ impl Kit {
     pub(crate) async fn lease_named(&self, lease: LeaseName) -> Outcome<Option<LeaseView>> {
         let key = LeaseKey { workspace: self.workspace.clone(), name: lease };
         Ok(self.store.lease(&key).await?)
+    }
+
+    /// Waits until the owner of a session's lease is known to be dead: a handle that was dropped may end a moment
+    /// later, on a thread of its own.
+    pub(crate) async fn until_dead(&self, session: &SessionRef) -> Outcome {
+        for _ in 0..500 {
+            if self.lease(session).await?.is_some_and(|lease| lease.liveness == Liveness::Dead) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err(Stop::fail(format!("the owner of the lease on {session} went away and still counts as living")))
     }
 
     /// The mark of a session.
