@@ -49,6 +49,8 @@ fn harden(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
+    // Otherwise a statement is prepared anew whenever a value is bound that a partial index might be about.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
     // Sorting spills into memory and not into files that others might read.
     conn.pragma_update(None, "temp_store", "MEMORY")
@@ -105,7 +107,8 @@ pub(crate) fn set_page_size(conn: &Connection) -> Result<()> {
 /// `Busy` at the deadline.
 pub(crate) fn use_wal(conn: &Connection, deadline: Instant) -> Result<Journal> {
     loop {
-        let mode: rusqlite::Result<String> = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        let mode: rusqlite::Result<String> =
+            conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
         match mode {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(Journal::Wal),
             Ok(_) => return Ok(Journal::Rollback),

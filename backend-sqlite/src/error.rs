@@ -20,8 +20,12 @@ fn kind_of_code(extended: i32) -> ErrorKind {
         ffi::SQLITE_READONLY => ErrorKind::ReadOnly,
         ffi::SQLITE_TOOBIG => ErrorKind::TooLarge,
         ffi::SQLITE_INTERRUPT => ErrorKind::Cancelled,
-        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB | ffi::SQLITE_SCHEMA | ffi::SQLITE_CONSTRAINT
-        | ffi::SQLITE_MISMATCH | ffi::SQLITE_ERROR => ErrorKind::Corrupt,
+        ffi::SQLITE_CORRUPT
+        | ffi::SQLITE_NOTADB
+        | ffi::SQLITE_SCHEMA
+        | ffi::SQLITE_CONSTRAINT
+        | ffi::SQLITE_MISMATCH
+        | ffi::SQLITE_ERROR => ErrorKind::Corrupt,
         _ => ErrorKind::Io,
     }
 }
@@ -64,8 +68,12 @@ pub(crate) fn commit_is_undoable(error: &rusqlite::Error) -> bool {
         Some(extended) => {
             matches!(
                 extended & 0xff,
-                ffi::SQLITE_FULL | ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_NOMEM
-                    | ffi::SQLITE_CONSTRAINT | ffi::SQLITE_READONLY
+                ffi::SQLITE_FULL
+                    | ffi::SQLITE_BUSY
+                    | ffi::SQLITE_LOCKED
+                    | ffi::SQLITE_NOMEM
+                    | ffi::SQLITE_CONSTRAINT
+                    | ffi::SQLITE_READONLY
             )
         }
         None => false,

@@ -40,10 +40,12 @@ impl Files {
             _ => Path::new("."),
         };
         if !folder.exists() {
-            create_private_folder(folder).map_err(|error| io("make the folder of the database", folder, error))?;
+            create_private_folder(folder)
+                .map_err(|error| io("make the folder of the database", folder, error))?;
             sync_folder(folder.parent());
         }
-        let folder = fs::canonicalize(folder).map_err(|error| io("find the folder of the database", folder, error))?;
+        let folder =
+            fs::canonicalize(folder).map_err(|error| io("find the folder of the database", folder, error))?;
         let mut db = folder.join(name);
         match fs::symlink_metadata(&db) {
             Ok(found) if found.is_symlink() => {
@@ -72,15 +74,12 @@ impl Files {
     /// Whether the database is still to be made: absent or without a byte.
     ///
     /// # Errors
-    /// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when
-    /// the database is gone and its log is not.
+    /// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when it
+    /// is too short.
     pub(crate) fn is_fresh(&self) -> Result<bool> {
         let found = match fs::metadata(&self.db) {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.check_no_orphan()?;
-                return Ok(true);
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(io("look at the database file", &self.db, error)),
         };
         if found.is_dir() {
@@ -102,12 +101,12 @@ impl Files {
             .with("path", self.db.display())
             .with("bytes", found.len()));
         }
-        self.check_no_orphan()?;
         Ok(true)
     }
 
-    /// A log without its database holds commits that nothing else has. A new database would throw them away.
-    fn check_no_orphan(&self) -> Result<()> {
+    /// A log without its database holds commits that nothing else has. A new database would throw them away. Asked
+    /// only with the right to write: the log of somebody who is just making the database is no orphan.
+    pub(crate) fn check_no_orphan(&self) -> Result<()> {
         for log in [&self.wal, &self.journal] {
             if fs::metadata(log).is_ok_and(|found| found.len() > 0) {
                 return Err(Error::new(

@@ -32,8 +32,11 @@ pub(crate) fn check_format(found: i32) -> Result<()> {
 pub(crate) fn check_version(conn: &Connection) -> Result<()> {
     let (id, format) = identity(conn).map_err(sql)?;
     if id != APPLICATION_ID {
-        return Err(Error::new(ErrorKind::Corrupt, "the database stopped being one of turnkeep while it was open")
-            .with("application_id", id));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "the database stopped being one of turnkeep while it was open",
+        )
+        .with("application_id", id));
     }
     check_format(format)
 }

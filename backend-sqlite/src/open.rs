@@ -84,6 +84,7 @@ fn in_turn(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result<
     }
     // Whoever was first in line may have made it meanwhile.
     if files.is_fresh()? {
+        files.check_no_orphan()?;
         files.create()?;
     }
     let mut conn = open_for_writing(files, options)?;
@@ -146,7 +147,13 @@ fn random_owner() -> Result<OwnerId> {
     Ok(OwnerId::from_bytes(bytes))
 }
 
-fn info(options: &SqliteOptions, files: &Files, journal: Journal, owners: &Owners, liveness: bool) -> StoreInfo {
+fn info(
+    options: &SqliteOptions,
+    files: &Files,
+    journal: Journal,
+    owners: &Owners,
+    liveness: bool,
+) -> StoreInfo {
     let durability = options.synchronous.durability();
     let mut info = StoreInfo::new("sqlite", env!("CARGO_PKG_VERSION"), durability, owners.me);
     let journal = match journal {

@@ -142,8 +142,11 @@ impl SqliteOptions {
                 let _ = answer.send(self.open_blocking());
             })
             .map_err(|error| {
-                turnkeep_core::Error::new(turnkeep_core::ErrorKind::Io, "cannot start a thread to open the store")
-                    .with_source(error)
+                turnkeep_core::Error::new(
+                    turnkeep_core::ErrorKind::Io,
+                    "cannot start a thread to open the store",
+                )
+                .with_source(error)
             })?;
         opened.await.unwrap_or_else(|_| Err(crate::error::closed()))
     }

@@ -37,7 +37,8 @@ pub(crate) fn check_engine(version: i32) -> Result<()> {
 /// The engine has to do this reading: a file that this process opens and closes by itself would drop the locks that
 /// other connections of the process hold on it.
 pub(crate) fn peek(path: &Path) -> Result<()> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let Ok(conn) = Connection::open_with_flags(immutable(path), flags) else { return Ok(()) };
     let Ok((id, format)) = identity(&conn) else { return Ok(()) };
     if id == APPLICATION_ID {
@@ -55,7 +56,9 @@ fn immutable(path: &Path) -> String {
     name.push_str("file:");
     for byte in bytes {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => name.push(char::from(*byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                name.push(char::from(*byte))
+            }
             _ => {
                 let _ = write!(name, "%{byte:02X}");
             }
@@ -182,7 +185,9 @@ fn check_length(conn: &Connection, files: &Files) -> Result<()> {
     // A page that another process moves out of the log grows in steps, so a cut is looked at more than once. What a
     // log still holds may be cut in the file: it is written anew from there.
     for _ in 0..20 {
-        if length(&files.db) % page.unsigned_abs().max(1) == 0 || length(&files.wal) + length(&files.journal) > 0 {
+        if length(&files.db) % page.unsigned_abs().max(1) == 0
+            || length(&files.wal) + length(&files.journal) > 0
+        {
             return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -150,7 +150,10 @@ impl<'r> Fields<'r> {
 /// A counter as a column. The engine's integers have 63 bits.
 pub(crate) fn int(value: u64) -> Result<i64> {
     i64::try_from(value).map_err(|_| {
-        Error::new(ErrorKind::Invalid, format!("{value} is above 2^63 - 1, the largest number SQLite can hold"))
+        Error::new(
+            ErrorKind::Invalid,
+            format!("{value} is above 2^63 - 1, the largest number SQLite can hold"),
+        )
     })
 }
 

@@ -16,13 +16,18 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<()> {
         return Err(taken(to));
     }
     let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
-        return Err(Error::new(ErrorKind::Invalid, "the path of the backup names no file").with("path", to.display()));
+        return Err(
+            Error::new(ErrorKind::Invalid, "the path of the backup names no file").with("path", to.display())
+        );
     };
     // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
     let mut unfinished = name.to_owned();
     unfinished.push(format!(".{}.unfinished", unique()?));
     let unfinished = folder.join(unfinished);
-    private().create_new(true).open(&unfinished).map_err(|error| io("create the backup", &unfinished, error))?;
+    private()
+        .create_new(true)
+        .open(&unfinished)
+        .map_err(|error| io("create the backup", &unfinished, error))?;
     let done = fill(conn, &unfinished).and_then(|()| publish(&unfinished, to));
     if done.is_err() {
         // Best effort: the error that is answered says more than this one would.
@@ -74,7 +79,9 @@ fn check(unfinished: &Path) -> Result<()> {
 /// Gives the finished copy its name, unless somebody took it meanwhile.
 fn publish(unfinished: &Path, to: &Path) -> Result<()> {
     match fs::hard_link(unfinished, to) {
-        Ok(()) => fs::remove_file(unfinished).map_err(|error| io("tidy up after the backup", unfinished, error)),
+        Ok(()) => {
+            fs::remove_file(unfinished).map_err(|error| io("tidy up after the backup", unfinished, error))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(to)),
         // Without hard links there is a moment in which a name that appears would be replaced.
         Err(_) if to.exists() => Err(taken(to)),

@@ -101,7 +101,8 @@ fn stats(conn: &Connection, files: &Files) -> Result<StoreStats> {
     }
     let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
     stats.files = files.present();
-    stats.bytes = [&files.db, &files.wal, &files.shm, &files.journal].into_iter().map(|path| bytes(path)).sum();
+    stats.bytes =
+        [&files.db, &files.wal, &files.shm, &files.journal].into_iter().map(|path| bytes(path)).sum();
     stats.log_bytes = bytes(&files.wal);
     Ok(stats)
 }

@@ -108,8 +108,10 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
         return Ok(report);
     }
     let count = |text: &str| conn.query_row(text, [], |row| row.get::<_, i64>(0)).map_err(sql);
-    let (sessions, entries) =
-        (count("SELECT count(*) FROM sessions WHERE state <> 'deleted'")?, count("SELECT count(*) FROM entries")?);
+    let (sessions, entries) = (
+        count("SELECT count(*) FROM sessions WHERE state <> 'deleted'")?,
+        count("SELECT count(*) FROM entries")?,
+    );
     report.sessions = sessions.unsigned_abs();
     report.entries = entries.unsigned_abs();
     foreign_keys(conn, &mut report)?;
@@ -149,7 +151,9 @@ fn pages(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
 fn foreign_keys(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
     let mut statement = conn.prepare("PRAGMA foreign_key_check").map_err(sql)?;
     let found = statement
-        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?)))
+        .query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?))
+        })
         .map_err(sql)?;
     for found in found.take(MOST) {
         let (table, row, parent) = found.map_err(sql)?;

@@ -141,9 +141,12 @@ fn segment(conn: &Connection, skey: i64, at: u32, session: &SessionRef) -> Resul
     match found {
         // A parent that is not older than its child would make the walk endless.
         Some((first, parent)) if parent.is_none_or(|parent| parent < first) => Ok((first, parent)),
-        _ => Err(Error::new(ErrorKind::Corrupt, "the path of the session has no segment here; verify the store")
-            .with("session", session)
-            .with("entry", at)),
+        _ => Err(Error::new(
+            ErrorKind::Corrupt,
+            "the path of the session has no segment here; verify the store",
+        )
+        .with("session", session)
+        .with("entry", at)),
     }
 }
 

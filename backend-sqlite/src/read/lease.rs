@@ -8,7 +8,7 @@ use turnkeep_core::{Result, Timestamp};
 use crate::columns::{Fields, lease_row};
 use crate::error::sql;
 use crate::owners::Owners;
-use crate::read::{Snapshot, no_session, workspace_key};
+use crate::read::{Snapshot, workspace_key};
 
 /// A lease with its owner's liveness. Sessions that are being built are seen too: their builder may be dead.
 pub(crate) fn lease(
@@ -32,9 +32,9 @@ pub(crate) fn lease(
                     find.query_row(named, |row| row.get(0)).optional()
                 })
                 .map_err(sql)?;
-            stored(conn, wkey, skey.ok_or_else(|| no_session(&key.workspace, session))?, "")?
+            skey.map(|skey| stored(conn, wkey, skey, "")).transpose()?.flatten()
         }
-        (LeaseName::Session(session), None) => return Err(no_session(&key.workspace, session)),
+        (LeaseName::Session(_), None) => None,
     };
     Ok(row.map(|row| row.view(now, owners.liveness(&row))))
 }

@@ -93,7 +93,10 @@ fn entry_bytes(entry: &Entry) -> usize {
 }
 
 fn run_bytes(run: &Run) -> usize {
-    [&run.error, &run.progress, &run.context_usage].map(|payload| payload_bytes(payload.as_ref())).iter().sum()
+    [&run.error, &run.progress, &run.context_usage]
+        .map(|payload| payload_bytes(payload.as_ref()))
+        .iter()
+        .sum()
 }
 
 fn session_bytes(row: &SessionRow) -> usize {

@@ -108,8 +108,7 @@ impl Walk<'_> {
             return Ok(true);
         }
         let after = if let Some(Place::Entry(number)) = self.position { number } else { 0 };
-        let text =
-            format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid");
+        let text = format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid");
         let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
         let mut rows =
             statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;

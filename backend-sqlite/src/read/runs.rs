@@ -52,9 +52,8 @@ fn of_session(query: &RunQuery, skey: i64, position: Option<&Place>) -> Result<S
             low = row_key(skey, *number) + 1;
         }
     }
-    let mut text = Sql::new(format!(
-        "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM sessions s CROSS JOIN runs r "
-    ));
+    let mut text =
+        Sql::new(format!("SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM sessions s CROSS JOIN runs r "));
     text.bind("WHERE s.skey = ? ", skey);
     text.bind("AND r.rkey >= ? ", low);
     text.bind("AND r.rkey <= ? ", high);

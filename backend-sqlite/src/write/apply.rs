@@ -94,7 +94,8 @@ impl Target<'_> {
     }
 
     fn entries(&mut self, session: &SessionRef, entries: &[Entry]) -> Result<()> {
-        const INSERT: &str = "INSERT INTO entries (rid, parent, on_path, kind, role, run, turn, key, visibility,
+        const INSERT: &str =
+            "INSERT INTO entries (rid, parent, on_path, kind, role, run, turn, key, visibility,
              at, refs, text, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let skey = self.life(session)?;
         let mut insert = self.conn.prepare_cached(INSERT).map_err(sql)?;
@@ -166,7 +167,8 @@ impl Target<'_> {
     }
 
     fn stream(&mut self, session: &SessionRef, row: &StreamRow) -> Result<()> {
-        const UPSERT: &str = "INSERT INTO streams (skey, name, head, floor, closed, batch_first, batch_digest)
+        const UPSERT: &str =
+            "INSERT INTO streams (skey, name, head, floor, closed, batch_first, batch_digest)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (skey, name) DO UPDATE SET head = excluded.head,
              floor = excluded.floor, closed = excluded.closed, batch_first = excluded.batch_first,
              batch_digest = excluded.batch_digest";
@@ -199,7 +201,8 @@ impl Target<'_> {
     fn drop_events(&mut self, session: &SessionRef, stream: &StreamName, through: u64) -> Result<()> {
         let stkey = self.stream_key(session, stream)?;
         let through = i64::try_from(through).unwrap_or(i64::MAX);
-        self.run_sql("DELETE FROM events WHERE stkey = ?1 AND number <= ?2", params![stkey, through]).map(drop)
+        self.run_sql("DELETE FROM events WHERE stkey = ?1 AND number <= ?2", params![stkey, through])
+            .map(drop)
     }
 
     fn stream_key(&mut self, session: &SessionRef, stream: &StreamName) -> Result<i64> {
@@ -273,13 +276,12 @@ impl Target<'_> {
 
     /// Replaces the receipt of a session that is gone, should its purge not have come to it yet.
     fn request(&mut self, row: &RequestRow) -> Result<()> {
-        const INSERT: &str = "INSERT OR REPLACE INTO requests (skey, wkey, id, owner, fingerprint, created_at,
+        const INSERT: &str =
+            "INSERT OR REPLACE INTO requests (skey, wkey, id, owner, fingerprint, created_at,
              expires_at, receipt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let (skey, owner) = match &row.scope {
             RequestScope::Session(session) => (self.life(session)?, None),
-            RequestScope::Workspace => {
-                (0, row.owner.as_ref().map(|owner| self.life(owner)).transpose()?)
-            }
+            RequestScope::Workspace => (0, row.owner.as_ref().map(|owner| self.life(owner)).transpose()?),
         };
         let values = params![
             skey,

@@ -104,12 +104,7 @@ impl Cache {
     }
 }
 
-fn load(
-    conn: &Connection,
-    wkey: i64,
-    workspace: &WorkspaceId,
-    id: &SessionId,
-) -> Result<Option<Cached>> {
+fn load(conn: &Connection, wkey: i64, workspace: &WorkspaceId, id: &SessionId) -> Result<Option<Cached>> {
     let text = format!(
         "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
          WHERE s.wkey = ?1 AND s.id = ?2 AND s.state <> 'deleted'"

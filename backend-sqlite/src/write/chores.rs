@@ -111,10 +111,7 @@ impl Writer {
             writer.conn.busy_timeout(CHORE_WAIT).map_err(sql)?;
             writer.conn.flush_prepared_statement_cache();
             writer.conn.execute_batch("VACUUM").map_err(sql)?;
-            writer
-                .conn
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-                .map_err(sql)
+            writer.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(sql)
         })
     }
 

@@ -70,6 +70,9 @@ impl Source<'_> {
                 if let Some(skey) = self.life(session)?
                     && let Some(number) = number_with_key(self.conn, skey, key)?.and_then(EntryNo::new)
                 {
+                    if let Some(place) = self.place(skey, number)? {
+                        facts.places.insert((session.clone(), number), place);
+                    }
                     facts.keys.insert((session.clone(), key.clone()), number);
                 }
             }
@@ -103,9 +106,7 @@ impl Source<'_> {
         let on_path: Option<bool> = self
             .conn
             .prepare_cached("SELECT on_path FROM entries WHERE rid = ?1")
-            .and_then(|mut find| {
-                find.query_row([row_key(skey, number.get())], |row| row.get(0)).optional()
-            })
+            .and_then(|mut find| find.query_row([row_key(skey, number.get())], |row| row.get(0)).optional())
             .map_err(sql)?;
         let Some(on_path) = on_path else { return Ok(None) };
         Ok(Some(Place { on_path, segment: self.segment_at(skey, number.get())? }))
@@ -186,15 +187,15 @@ impl Source<'_> {
         );
         let stored = {
             let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
-            let mut rows =
-                find.query(params![self.wkey, collection.as_str(), key.as_str()]).map_err(sql)?;
+            let mut rows = find.query(params![self.wkey, collection.as_str(), key.as_str()]).map_err(sql)?;
             match rows.next().map_err(sql)? {
                 Some(row) => record(&mut Fields::new("records", row))?,
                 None => return Ok(()),
             }
         };
         // A change of owner moves the revision of both sessions.
-        if let (Some(owner), OwnerState::Active | OwnerState::Restoring) = (&stored.record.owner, stored.owner)
+        if let (Some(owner), OwnerState::Active | OwnerState::Restoring) =
+            (&stored.record.owner, stored.owner)
             && let Some(found) = self.cache.session(self.conn, self.wkey, self.workspace, &owner.id)?
         {
             facts.sessions.insert(owner.id.clone(), found.row.clone());

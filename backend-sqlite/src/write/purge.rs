@@ -63,10 +63,8 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
 }
 
 fn execute(conn: &Connection, text: &str, skey: i64, most: i64) -> Result<i64> {
-    let removed = conn
-        .prepare_cached(text)
-        .and_then(|mut delete| delete.execute(params![skey, most]))
-        .map_err(sql)?;
+    let removed =
+        conn.prepare_cached(text).and_then(|mut delete| delete.execute(params![skey, most])).map_err(sql)?;
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 
@@ -117,8 +115,10 @@ pub(super) fn expired_slice(
     now: Timestamp,
     walk: ExpiryWalk,
 ) -> Result<Option<ExpiryWalk>> {
-    const NEXT: &str = "SELECT skey, wkey FROM requests WHERE (skey, wkey) > (?1, ?2) ORDER BY skey, wkey LIMIT 1";
-    const DELETE: &str = "DELETE FROM requests WHERE skey = ?1 AND wkey = ?2 AND id IN (SELECT id FROM requests
+    const NEXT: &str =
+        "SELECT skey, wkey FROM requests WHERE (skey, wkey) > (?1, ?2) ORDER BY skey, wkey LIMIT 1";
+    const DELETE: &str =
+        "DELETE FROM requests WHERE skey = ?1 AND wkey = ?2 AND id IN (SELECT id FROM requests
          WHERE skey = ?1 AND wkey = ?2 AND id >= 'g:' AND id < ?3 AND expires_at < ?4 LIMIT ?5)";
     let oldest_kept = RequestId::generated(now.plus_ms(-REQUEST_MS), [0; 10]).to_string();
     let (mut at, mut left) = (walk.after, SLICE_ROWS as usize);

@@ -73,7 +73,8 @@ fn insert(target: &Target<'_>, row: &SessionRow) -> Result<i64> {
 
 /// Everything that moves with appends and runs. The one update of a plain append.
 fn counters(target: &Target<'_>, skey: i64, row: &SessionRow) -> Result<()> {
-    const UPDATE: &str = "UPDATE sessions SET revision = ?2, activity = ?3, updated_at = ?4, head = ?5, leaf = ?6,
+    const UPDATE: &str =
+        "UPDATE sessions SET revision = ?2, activity = ?3, updated_at = ?4, head = ?5, leaf = ?6,
          leaf_segment = ?7, tip = ?8, tip_segment = ?9, active_run = ?10, runs = ?11, messages = ?12,
          preview = ?13, requests = ?14, input_tokens = ?15, output_tokens = ?16, total_tokens = ?17,
          cache_read_tokens = ?18, cache_write_tokens = ?19, duration_ms = ?20, restore_rows = ?21,
