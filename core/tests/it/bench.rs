@@ -39,6 +39,7 @@ pub(crate) struct Bench {
 }
 
 impl Drop for Bench {
+    #[expect(clippy::print_stderr, reason = "a failed history is no use without the commit it failed at")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the last commit was {:?}", self.last);

@@ -1,11 +1,17 @@
 //! The rules against a plain model and tables, and the group committer on an engine made for tests.
 
-#![expect(clippy::expect_used, reason = "a test says what it takes for granted")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod against_model;
+mod along_the_way;
 mod bench;
 mod compare;
+mod copies;
+mod exclusive;
+mod fingerprint;
 mod kit;
 mod model;
 mod naive;
+mod requests;
 mod tape;
+mod transitions;

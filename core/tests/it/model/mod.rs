@@ -10,6 +10,8 @@ pub(crate) mod meaning;
 mod records;
 mod runs;
 
+pub(crate) use runs::allowed;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use turnkeep_core::commit::{Commit, Op, RequestId, RequestScope};
@@ -90,6 +92,8 @@ pub(crate) struct Job {
     pub(crate) usage: Usage,
 }
 
+type Batch = Vec<(String, Option<RunId>, Payload)>;
+
 /// A stream: every event it ever had, and what of it was dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Log {
@@ -97,7 +101,7 @@ pub(crate) struct Log {
     pub(crate) floor: u64,
     pub(crate) closed: bool,
     /// The newest batch, if it said where it goes.
-    pub(crate) repeatable: Option<(u64, Vec<(String, Option<RunId>, Payload)>)>,
+    pub(crate) repeatable: Option<(u64, Batch)>,
 }
 
 /// A record.
