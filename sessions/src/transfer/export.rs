@@ -112,68 +112,49 @@ pub async fn export<W: Write + Send>(
     })
 }
 
-/// Each stream, then its events up to the head that it had.
+/// Every stream, then every event up to the head that its stream had.
 async fn write_streams<W: Write + Send>(
     store: &dyn Store,
     workspace: &WorkspaceId,
     session: &SessionRef,
-    streams: BTreeMap<StreamName, StreamRow>,
+    streams: Vec<StreamRow>,
     out: &mut Out<'_, W>,
 ) -> Result<()> {
     if streams.is_empty() {
         return Ok(());
     }
-    let mut waiting = streams.into_values();
-    let mut current: Option<(StreamRow, u64)> = None;
+    /// Of one stream: the last event written, and the one to reach.
+    struct Reach {
+        last: u64,
+        head: u64,
+    }
+    let mut reached: BTreeMap<StreamName, Reach> = BTreeMap::new();
+    for stream in streams {
+        reached.insert(stream.name.clone(), Reach { last: stream.floor, head: stream.head });
+        out.row(Row::Stream(stream))?;
+    }
+    let dropped = || moved(session, "events were dropped while they were exported; export it again");
     let mut query = rows_of(workspace, session, &[RowKind::Event]);
-    let complete = |current: &Option<(StreamRow, u64)>| {
-        current.as_ref().is_none_or(|(stream, last)| *last == stream.head)
-    };
     loop {
         let page = store.rows(&query).await?;
         for row in page.items {
             let Row::Event { stream, event } = &row else { continue };
-            while current.as_ref().is_none_or(|(at, _)| at.name < *stream) {
-                if !complete(&current) {
-                    return Err(moved(
-                        session,
-                        "events were dropped while they were exported; export it again",
-                    ));
-                }
-                let Some(next) = waiting.next() else { break };
-                out.row(Row::Stream(next.clone()))?;
-                let floor = next.floor;
-                current = Some((next, floor));
+            // Streams that began later, and events that came later, are not of that moment.
+            let Some(reach) = reached.get_mut(stream).filter(|reach| event.number <= reach.head) else {
+                continue;
+            };
+            if event.number != reach.last + 1 {
+                return Err(dropped());
             }
-            // A stream that began later, and events that came later, are not of that moment.
-            if let Some((at, last)) = current.as_mut()
-                && at.name == *stream
-                && event.number <= at.head
-            {
-                if event.number != *last + 1 {
-                    return Err(moved(
-                        session,
-                        "events were dropped while they were exported; export it again",
-                    ));
-                }
-                *last = event.number;
-                out.row(row)?;
-            }
+            reach.last = event.number;
+            out.row(row)?;
         }
         query.cursor = page.next;
         if query.cursor.is_none() {
             break;
         }
     }
-    loop {
-        if !complete(&current) {
-            return Err(moved(session, "events were dropped while they were exported; export it again"));
-        }
-        let Some(next) = waiting.next() else { return Ok(()) };
-        out.row(Row::Stream(next.clone()))?;
-        let floor = next.floor;
-        current = Some((next, floor));
-    }
+    if reached.values().all(|reach| reach.last == reach.head) { Ok(()) } else { Err(dropped()) }
 }
 
 fn moved(session: &SessionRef, message: &str) -> Error {
@@ -191,7 +172,7 @@ fn rows_of(workspace: &WorkspaceId, session: &SessionRef, kinds: &[RowKind]) -> 
 struct Moment {
     row: SessionRow,
     runs: Vec<Row>,
-    streams: BTreeMap<StreamName, StreamRow>,
+    streams: Vec<StreamRow>,
     records: Vec<Row>,
 }
 
@@ -199,8 +180,7 @@ impl Moment {
     async fn of(store: &dyn Store, workspace: &WorkspaceId, session: &SessionRef) -> Result<Self> {
         let mut before = session_row(store, workspace, session).await?;
         for _ in 0..TRIES {
-            let mut moment =
-                Self { row: before, runs: Vec::new(), streams: BTreeMap::new(), records: Vec::new() };
+            let mut moment = Self { row: before, runs: Vec::new(), streams: Vec::new(), records: Vec::new() };
             let mut query = rows_of(workspace, session, &[RowKind::Run, RowKind::Stream, RowKind::Record]);
             loop {
                 let page = store.rows(&query).await?;
@@ -208,9 +188,7 @@ impl Moment {
                     match row {
                         Row::Run(_) => moment.runs.push(row),
                         Row::Record(_) => moment.records.push(row),
-                        Row::Stream(stream) => {
-                            moment.streams.insert(stream.name.clone(), stream);
-                        }
+                        Row::Stream(stream) => moment.streams.push(stream),
                         Row::Session(_) | Row::Entry(_) | Row::Event { .. } => {}
                     }
                 }

@@ -8,7 +8,9 @@ mod site;
 
 mod both;
 mod blocking;
+mod cases;
 mod entries;
+mod faults;
 mod identity;
 mod leases;
 mod recovery;

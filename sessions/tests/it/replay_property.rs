@@ -180,7 +180,7 @@ fn pairs(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 700, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn case_20_replay_of_any_history_is_provider_valid_and_splits_no_pair(
