@@ -2,8 +2,6 @@
 
 mod exclusive;
 
-use std::time::Duration;
-
 use turnkeep_core::commit::{Commit, Fence, LeaseGrant, Op, Takeover};
 use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState};
 use turnkeep_core::query::Mark;
@@ -238,7 +236,7 @@ async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcom
             doomed.store.close().await?;
         }
         drop(doomed);
-        until_dead(&kit, &session).await?;
+        kit.until_dead(&session).await?;
         kit.refused(taking(&kit, wanted(&kit, Takeover::IfExpired)), ErrorKind::LeaseHeld).await?;
         epoch += 1;
         let heir = kit.acquire_as(wanted(&kit, Takeover::IfOwnerDead)).await?;
@@ -246,17 +244,6 @@ async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcom
         kit.release(&heir).await?;
     }
     Ok(())
-}
-
-/// Waits until the owner of a session's lease is known to be dead.
-async fn until_dead(kit: &Kit, session: &SessionRef) -> Outcome {
-    for _ in 0..500 {
-        if kit.lease(session).await?.is_some_and(|view| view.liveness == Liveness::Dead) {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err(Stop::fail("the owner is gone, but its lease never says so"))
 }
 
 async fn lea_003_a_late_write_by_the_former_holder_is_refused(cx: &Context) -> Outcome {
@@ -495,7 +482,7 @@ async fn lea_007_a_dead_owner_is_known_at_once(cx: &Context) -> Outcome {
     gone.apply(gone.appending(&taken, vec![user("left")]).fence(fence.clone()).op(started)).await?;
     gone.acquire(&free, 86_400_000).await?;
     kit.refused(kit.appending(&free, vec![user("x")]), ErrorKind::LeaseHeld).await?;
-    drop(gone);
+    cx.leave(gone).await?;
 
     kit.apply(kit.appending(&free, vec![user("at once")])).await?;
     kit.refused(kit.appending(&taken, vec![user("x")]), ErrorKind::ActiveRun).await?;
