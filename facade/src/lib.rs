@@ -52,13 +52,14 @@ pub use turnkeep_core as core;
 pub use turnkeep_core::model;
 pub use turnkeep_core::query;
 pub use turnkeep_core::{
-    Capabilities, Clock, Cursor, Durability, EntryNo, Error, ErrorKind, Maintenance, ManualClock, Order, Page,
-    Payload, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock, Timestamp, WorkspaceId,
+    Capabilities, Clock, Cursor, Durability, EntryNo, Error, ErrorKind, Maintenance, ManualClock, Order,
+    Page, Payload, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock, Timestamp,
+    WorkspaceId,
 };
 pub use turnkeep_sessions::{
     Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Compaction, Complete, CreateSession,
-    DeleteSession, Directories, Draft, Entropy, Fate, History, HistoryItem, Intent, Label, Latest, Lease, Leases,
-    ListRuns, ListSessions, LossSignal, Message, Messages, ModeChange, ModelChange, RecoveredRun,
+    DeleteSession, Directories, Draft, Entropy, Fate, History, HistoryItem, Intent, Label, Latest, Lease,
+    Leases, ListRuns, ListSessions, LossSignal, Message, Messages, ModeChange, ModelChange, RecoveredRun,
     RecoveryReport, Replay, ReplayPolicy, Run, RunAppend, RunAtWork, RunError, Runs, Session, Sessions,
     StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, TurnEnd, TurnStart, TurnStatus,
     WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, named_lease, relation,

@@ -26,14 +26,16 @@ pub async fn open_workspace(directory: impl AsRef<Path>) -> Result<Workspace> {
 pub async fn open_store(url: &str) -> Result<Arc<dyn Store>> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     match scheme {
-        "sqlite" if rest.is_empty() => Err(Error::new(
-            ErrorKind::Invalid,
-            "the store URL names no file; write sqlite:PATH",
-        )
-        .with("url", url)),
+        "sqlite" if rest.is_empty() => {
+            Err(Error::new(ErrorKind::Invalid, "the store URL names no file; write sqlite:PATH")
+                .with("url", url))
+        }
         "sqlite" => open_sqlite(Path::new(rest)).await,
         "memory" if rest.is_empty() && url.ends_with(':') => open_memory(),
-        _ => Err(Error::new(ErrorKind::Invalid, "no such store; write sqlite:PATH or memory:").with("url", url)),
+        _ => {
+            Err(Error::new(ErrorKind::Invalid, "no such store; write sqlite:PATH or memory:")
+                .with("url", url))
+        }
     }
 }
 

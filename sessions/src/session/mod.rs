@@ -168,13 +168,11 @@ impl Session {
     }
 
     /// Goes on with a run that waits for a person: it takes the lease again.
-    #[must_use]
     pub fn resume_run(&self, run: RunId) -> TakeUp {
         TakeUp::resume(self.clone(), run)
     }
 
     /// Takes a failed, cancelled or interrupted run up again, explicitly, as a new turn of the same run.
-    #[must_use]
     pub fn reopen_run(&self, run: RunId) -> TakeUp {
         TakeUp::reopen(self.clone(), run)
     }

@@ -170,7 +170,10 @@ async fn case_59_a_damaged_message_is_an_error_and_the_session_stays(site: Site)
         let session = ws.sessions().open(session.id()).await.unwrap();
         let error = session.messages().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.context().any(|(name, value)| name == "entry" && value == "2"), "it names the place: {error}");
+        assert!(
+            error.context().any(|(name, value)| name == "entry" && value == "2"),
+            "it names the place: {error}"
+        );
         let kept = session.history().await.unwrap().items;
         assert_eq!(kept.len(), 3, "everything else is readable, and the entry is kept");
         assert!(kept[1].message.is_none());
@@ -187,7 +190,10 @@ fn case_59_a_damaged_row_is_an_error_and_the_session_stays() {
     let path = folder.path().join("state.sqlite3");
     let open = || {
         let store = turnkeep_sqlite::SqliteStore::open(&path).wait().unwrap();
-        WorkspaceOptions::default().open(std::sync::Arc::new(store), WorkspaceId::new("w").unwrap()).wait().unwrap()
+        WorkspaceOptions::default()
+            .open(std::sync::Arc::new(store), WorkspaceId::new("w").unwrap())
+            .wait()
+            .unwrap()
     };
     let ws = open();
     let (hurt, sound) = (ws.sessions().create().wait().unwrap(), ws.sessions().create().wait().unwrap());
@@ -251,9 +257,8 @@ async fn case_63_ids_of_many_threads_are_unique_and_create_never_replaces(site: 
     for _ in 0..THREADS {
         let ws = ws.clone();
         threads.push(std::thread::spawn(move || {
-            let mut ids: Vec<SessionId> = (0..10_000)
-                .map(|_| ws.sessions().create().lazy().wait().unwrap().id().clone())
-                .collect();
+            let mut ids: Vec<SessionId> =
+                (0..10_000).map(|_| ws.sessions().create().lazy().wait().unwrap().id().clone()).collect();
             ids.extend((0..50).map(|_| ws.sessions().create().wait().unwrap().id().clone()));
             ids
         }));

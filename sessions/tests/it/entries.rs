@@ -1,9 +1,9 @@
 //! Entries of every kind, branches, and reading by number.
 
+use turnkeep_core::id::Role;
 use turnkeep_core::model::{TitleSource, Visibility, entry_kind, role};
 use turnkeep_core::query::Order;
 use turnkeep_core::{EntryNo, ErrorKind, Payload};
-use turnkeep_core::id::Role;
 use turnkeep_sessions::{
     BranchSummary, Compaction, Directories, Draft, Label, Message, ModeChange, ModelChange, Session,
     ThinkingLevel,
@@ -36,7 +36,10 @@ on_both!(
 async fn every_kind_comes_back_with_number_parent_and_time(site: Site) {
     let (site, clock) = site.with_clock();
     let session = site.session().await;
-    session.append([Draft::of_kind(entry_kind::SESSION, Payload::new(r#"{"version":3}"#).unwrap())]).await.unwrap();
+    session
+        .append([Draft::of_kind(entry_kind::SESSION, Payload::new(r#"{"version":3}"#).unwrap())])
+        .await
+        .unwrap();
     session.append([Message::user("one")]).await.unwrap();
     clock.advance_ms(5);
     let drafts = [
@@ -66,9 +69,22 @@ async fn every_kind_comes_back_with_number_parent_and_time(site: Site) {
     assert_eq!(
         kinds,
         [
-            "session", "message", "model_change", "mode_change", "thinking_level_change",
-            "additional_directories", "session_info", "custom", "custom_message", "branch_summary",
-            "compaction", "label", "turn_start", "message", "message", "turn_end",
+            "session",
+            "message",
+            "model_change",
+            "mode_change",
+            "thinking_level_change",
+            "additional_directories",
+            "session_info",
+            "custom",
+            "custom_message",
+            "branch_summary",
+            "compaction",
+            "label",
+            "turn_start",
+            "message",
+            "message",
+            "turn_end",
         ]
     );
     for (at, entry) in all.iter().enumerate() {
@@ -113,7 +129,10 @@ async fn unknown_kinds_and_bytes_survive(site: Site) {
 async fn the_latest_of_each_kind_is_that_of_the_branch(site: Site) {
     let session = site.session().await;
     assert!(session.latest_model().await.unwrap().is_none());
-    session.append([Draft::from(ModelChange::new("a", "one")), ThinkingLevel::new("low").into()]).await.unwrap();
+    session
+        .append([Draft::from(ModelChange::new("a", "one")), ThinkingLevel::new("low").into()])
+        .await
+        .unwrap();
     let fork_at = session.leaf();
     session
         .append([
@@ -186,7 +205,11 @@ async fn messages_are_read_by_number(site: Site) {
         let items = messages.await.unwrap().items;
         items.iter().map(|stored| stored.number.get()).collect::<Vec<_>>()
     };
-    assert_eq!(read(session.messages().after(no(9))).await, [10, 11, 12], "bounds are exclusive, and 10 follows 9");
+    assert_eq!(
+        read(session.messages().after(no(9))).await,
+        [10, 11, 12],
+        "bounds are exclusive, and 10 follows 9"
+    );
     assert_eq!(read(session.messages().before(no(3))).await, [1, 2]);
     assert_eq!(read(session.messages().after(no(4)).before(no(7))).await, [5, 6]);
     assert_eq!(read(session.messages().latest(3)).await, [10, 11, 12], "the newest, ascending");
@@ -239,7 +262,10 @@ async fn moving_the_leaf_branches_and_returns(site: Site) {
 async fn a_compaction_deletes_nothing(site: Site) {
     let session = site.session().await;
     for number in 1..=4 {
-        session.append([Message::user(format!("q{number}")), Message::assistant(format!("a{number}"))]).await.unwrap();
+        session
+            .append([Message::user(format!("q{number}")), Message::assistant(format!("a{number}"))])
+            .await
+            .unwrap();
     }
     session.append([Compaction::new("earlier talk", no(7))]).await.unwrap();
     session.append([Message::user("q5")]).await.unwrap();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turnkeep_core::model::{
-    Entry, Event, LeaseKey, LeaseName, LeasePurpose, LeaseState, LeaseView, Record, Row, Run, RunState, SessionRow,
+    Entry, Event, LeaseKey, LeaseName, LeasePurpose, LeaseState, LeaseView, Record, Row, Run, RunState,
+    SessionRow,
 };
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,

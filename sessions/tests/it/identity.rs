@@ -71,17 +71,17 @@ fn only_the_marker_is_in_the_workspace_and_state_is_private() {
     assert_eq!(found.fate(), &Fate::Created);
     let id = found.id().unwrap();
     assert_eq!(fs::read_to_string(marker(&project)).unwrap().trim(), id.as_str());
-    let mut names: Vec<OsString> = fs::read_dir(project.join(".turnkeep"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let mut names: Vec<OsString> =
+        fs::read_dir(project.join(".turnkeep")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, [".gitignore", "workspace-id"]);
     assert_eq!(fs::read_to_string(project.join(".turnkeep/.gitignore")).unwrap(), "*\n");
     let root = place.path("state");
     assert_eq!(found.database(), root.canonicalize().unwrap().join(format!("workspaces/{id}/state.sqlite3")));
     assert!(found.log_folder().ends_with(format!("logs/{id}")));
-    for folder in [root.clone(), root.join("workspaces"), found.state_folder().to_owned(), project.join(".turnkeep")] {
+    for folder in
+        [root.clone(), root.join("workspaces"), found.state_folder().to_owned(), project.join(".turnkeep")]
+    {
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
     }
     for file in [marker(&project), found.state_folder().join("origin.json"), root.join("identity.lock")] {
@@ -166,7 +166,9 @@ fn case_56_a_link_to_a_workspace_or_its_parent_is_the_same_workspace() {
     let id = place.resolve(&project).id().unwrap();
     symlink(&project, place.path("link")).unwrap();
     symlink(place.path("deep"), place.path("deep-link")).unwrap();
-    for way in [place.path("link"), place.path("deep-link/a"), project.join("."), place.path("deep/../deep/a")] {
+    for way in
+        [place.path("link"), place.path("deep-link/a"), project.join("."), place.path("deep/../deep/a")]
+    {
         let found = place.resolve(&way);
         assert_eq!((found.id().unwrap(), found.fate()), (id.clone(), &Fate::Known), "{}", way.display());
         assert_eq!(found.directory(), project.canonicalize().unwrap());
@@ -291,7 +293,11 @@ fn a_marker_that_is_no_plain_file_is_refused() {
     fs::remove_file(project.join(".turnkeep")).unwrap();
     fs::write(project.join(".turnkeep"), "a file").unwrap();
     assert_eq!(place.refuse(&project).kind(), ErrorKind::Corrupt);
-    assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0, "nothing was written through the link");
+    assert_eq!(
+        fs::read_dir(place.path("elsewhere")).unwrap().count(),
+        0,
+        "nothing was written through the link"
+    );
 }
 
 #[test]
@@ -436,7 +442,10 @@ fn the_environment_moves_the_root_and_its_absence_is_a_typed_error() {
     let relative = StateLayout::at("turnkeep", "state").unwrap();
     assert!(relative.root().is_absolute());
     let own = StateLayout::for_app_in("my-agent", none, home()).unwrap();
-    assert_eq!((own.root(), own.variable().as_str()), (Path::new("/home/me/.my-agent"), "MY_AGENT_STATE_HOME"));
+    assert_eq!(
+        (own.root(), own.variable().as_str()),
+        (Path::new("/home/me/.my-agent"), "MY_AGENT_STATE_HOME")
+    );
     for bad in ["", "a/b", "..", "a b", "ä", "x\0"] {
         let refused = StateLayout::for_app_in(bad, none, home()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{bad:?}");

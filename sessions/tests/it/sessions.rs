@@ -202,7 +202,11 @@ async fn lists_filter_count_and_page(site: Site) {
     made[3].rename("The Needle").await.unwrap();
     made[4].pin(true).await.unwrap();
     let sessions = ws.sessions();
-    assert_eq!(ids(sessions.list()).await, ["s4", "s3", "s2", "s1", "s0"], "the one that changed last comes first");
+    assert_eq!(
+        ids(sessions.list()).await,
+        ["s4", "s3", "s2", "s1", "s0"],
+        "the one that changed last comes first"
+    );
     assert_eq!(ids(sessions.list().order(SessionOrder::Id).limit(2)).await, ["s0", "s1"]);
     assert_eq!(ids(sessions.list().offset(3)).await, ["s1", "s0"]);
     assert_eq!(ids(sessions.list().text("NEEDLE")).await, ["s3", "s1"]);
