@@ -5,9 +5,11 @@
 mod against_model;
 mod along_the_way;
 mod bench;
+mod committer;
 mod compare;
 mod copies;
 mod exclusive;
+mod fake_engine;
 mod fingerprint;
 mod kit;
 mod model;
