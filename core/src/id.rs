@@ -231,8 +231,21 @@ impl fmt::Debug for LeaseToken {
 
 /// The number of an entry: contiguous per session, from 1. It is the entry's id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct EntryNo(u32);
+
+impl TryFrom<u32> for EntryNo {
+    type Error = Error;
+    fn try_from(number: u32) -> Result<Self> {
+        Self::new(number).ok_or_else(|| Error::new(ErrorKind::Invalid, "entries are numbered from 1"))
+    }
+}
+
+impl From<EntryNo> for u32 {
+    fn from(number: EntryNo) -> Self {
+        number.0
+    }
+}
 
 impl EntryNo {
     /// The first number of a session.

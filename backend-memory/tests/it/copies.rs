@@ -4,7 +4,7 @@ use turnkeep_core::commit::{Commit, Fence, NewEntry, Op};
 use turnkeep_core::id::Role;
 use turnkeep_core::model::{LeaseKey, LeaseName, Row, RunState, RunStates, SessionState};
 use turnkeep_core::query::{EntryQuery, PathTo, RecordQuery, RowQuery, RunQuery};
-use turnkeep_core::rules::{fold_copy, fold_row};
+use turnkeep_core::rules::{copied, fold_row};
 use turnkeep_core::{EntryNo, ErrorKind, Payload, RunId, SessionRef, Store};
 
 use crate::support::{
@@ -24,7 +24,7 @@ fn fork(bench: &Bench, from: &SessionRef, id: &str, slices: &[u32], leaf: Option
         let (after, through) = (last, no(*through));
         let op = Op::CopyEntries { from: from.clone(), to: child.clone(), after, through };
         bench.commit(fenced(&fence, op)).unwrap();
-        digest = fold_copy(&digest, from, after, through);
+        digest = copied(from, through);
         last = Some(through);
     }
     let rows = last.map_or(0, |last| u64::from(last.get()));
@@ -128,7 +128,7 @@ fn an_active_run_arrives_interrupted() {
     bench.append(&s, vec![by_run("late", user("2"))]);
     let second = Op::CopyEntries { from: s.clone(), to: child.clone(), after: Some(no(1)), through: no(2) };
     bench.commit(fenced(&fence, second)).unwrap();
-    let digest = fold_copy(&fold_copy(&[0; 32], &s, None, no(1)), &s, Some(no(1)), no(2));
+    let digest = copied(&s, no(2));
     let seal = Op::SealSession { session: child.clone(), leaf: Some(no(2)), rows: 2, digest };
     bench.commit(fenced(&fence, seal)).unwrap();
     let query = RunQuery { session: Some(child), ..RunQuery::new(ws()) };

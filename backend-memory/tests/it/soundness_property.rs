@@ -11,7 +11,7 @@ use turnkeep_core::model::{
     LeaseName, Profile, Row, RowKind, RunState, RunStates, SessionRow, SessionState, Usage,
 };
 use turnkeep_core::query::{RowQuery, SessionOrder, SessionQuery};
-use turnkeep_core::rules::{fold_copy, fold_row};
+use turnkeep_core::rules::{copied, fold_row};
 use turnkeep_core::{EntryNo, Expect, Op, Receipt, RunId, SessionRef, Store};
 use turnkeep_memory::MemoryStore;
 
@@ -268,7 +268,7 @@ impl Client {
                 let (after, before) = (built.last, built.last.map_or(0, EntryNo::get));
                 let last = (before + u32::from(*count)).min(known.heads.get(&from).copied().unwrap_or(0));
                 let Some(through) = EntryNo::new(last) else { return Vec::new() };
-                built.digest = fold_copy(&built.digest, &from, after, through);
+                built.digest = copied(&from, through);
                 built.rows = u64::from(last);
                 built.last = Some(through);
                 Op::CopyEntries { from, to, after, through }

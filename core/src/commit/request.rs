@@ -27,7 +27,17 @@ impl RequestId {
     /// # Errors
     /// `Invalid` or `TooLarge` when it is not.
     pub fn host(text: impl Into<String>) -> Result<Self> {
-        let text = text.into();
+        let id = Self::Host(text.into());
+        id.check()?;
+        Ok(id)
+    }
+
+    /// Whether the id is well formed; stores ask this of every request.
+    ///
+    /// # Errors
+    /// `Invalid` or `TooLarge` when it is not.
+    pub fn check(&self) -> Result<()> {
+        let Self::Host(text) = self else { return Ok(()) };
         if text.is_empty() || text.chars().any(char::is_control) {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -40,7 +50,7 @@ impl RequestId {
                 format!("the request id has {} bytes; at most {ID_BYTES} are allowed", text.len()),
             ));
         }
-        Ok(Self::Host(text))
+        Ok(())
     }
 
     /// A generated id of a time and 10 random bytes.

@@ -21,7 +21,7 @@ pub use facts::{
 };
 pub use fingerprint::fingerprint;
 pub use plan::plan;
-pub use restore::{fold_copy, fold_row};
+pub use restore::{copied, fold_row};
 pub use transitions::{REOPENABLE, TRANSITIONS, may_follow};
 pub use validate::validate;
 pub use writes::{Segment, SessionChange, Write, WriteSet};

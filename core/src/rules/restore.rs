@@ -12,13 +12,10 @@ pub fn fold_row(digest: &[u8; 32], row: &Row) -> [u8; 32] {
     FieldDigest::new("restore-row/1").bytes(digest).bytes(&bytes).finish()
 }
 
-/// Folds a copied slice. Its entries never change, so their range in the source says it all.
+/// The digest of a child that holds the entries up to `through` of its source, and nothing else. Entries never change,
+/// so source and range say it all, however the slices were cut: whoever takes over a fork knows the digest so far.
 #[must_use]
-pub fn fold_copy(digest: &[u8; 32], from: &SessionRef, after: Option<EntryNo>, through: EntryNo) -> [u8; 32] {
-    FieldDigest::new("restore-copy/1")
-        .bytes(digest)
-        .bytes(from.incarnation.as_bytes())
-        .number(u64::from(after.map_or(0, EntryNo::get)))
-        .number(u64::from(through.get()))
-        .finish()
+pub fn copied(from: &SessionRef, through: EntryNo) -> [u8; 32] {
+    let digest = FieldDigest::new("restore-copy/1").bytes(from.incarnation.as_bytes());
+    digest.number(u64::from(through.get())).finish()
 }

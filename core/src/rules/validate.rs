@@ -3,10 +3,12 @@
 use crate::commit::{Commit, LeaseGrant, NewEntry, NewRun, Op, Parent, RefTarget, RequestScope};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COLUMN_BYTES, LEASE_MS, Limits, SLICE_ROWS};
-use crate::model::{Profile, Row, RunState};
+use crate::model::{Profile, Record, Row, RunState};
 use crate::payload::Payload;
 use crate::rules::MAX_ACTIVITY;
 
+/// The highest ordinal that a restored record may carry.
+const MAX_ORDINAL: u64 = 1 << 62;
 /// References that one entry may hold.
 const ENTRY_REFS: usize = 64;
 
@@ -17,6 +19,9 @@ const ENTRY_REFS: usize = 64;
 pub fn validate(commit: &Commit, limits: &Limits) -> Result<()> {
     if commit.ops.len() > limits.commit_ops {
         return Err(too_large("operations", commit.ops.len(), limits.commit_ops));
+    }
+    if let Some(request) = &commit.request {
+        request.id.check()?;
     }
     let mut check = Check { limits, bytes: 0 };
     for (at, op) in commit.ops.iter().enumerate() {
@@ -98,7 +103,7 @@ impl Check<'_> {
                 if record.owner.is_some() {
                     return Err(invalid("an owned record is restored with its session"));
                 }
-                self.payload(&record.payload)
+                self.record(record)
             }
             Op::StartRun { run, .. } => self.run(run),
             Op::TransitionRun { error, .. } => self.payloads(error.iter()),
@@ -198,7 +203,8 @@ impl Check<'_> {
                 self.payloads([&run.error, &run.progress, &run.context_usage].into_iter().flatten())
             }
             Row::Stream(stream) => {
-                if stream.floor > stream.head || stream.head > i64::MAX as u64 {
+                let numbers_fit = stream.floor <= stream.head && stream.batch_first <= stream.head;
+                if !numbers_fit || stream.head > i64::MAX as u64 {
                     return Err(invalid("the numbers of a restored stream are out of range"));
                 }
                 Ok(())
@@ -209,13 +215,16 @@ impl Check<'_> {
                 }
                 self.payload(&event.payload)
             }
-            Row::Record(record) => {
-                if record.ordinal > i64::MAX as u64 {
-                    return Err(invalid("the ordinal of a restored record is out of range"));
-                }
-                self.payload(&record.payload)
-            }
+            Row::Record(record) => self.record(record),
         }
+    }
+
+    /// Leaves room above a restored ordinal, so that the store can go on counting.
+    fn record(&mut self, record: &Record) -> Result<()> {
+        if record.ordinal > MAX_ORDINAL {
+            return Err(invalid("the ordinal of a restored record is out of range"));
+        }
+        self.payload(&record.payload)
     }
 
     fn profile(&mut self, profile: &Profile) -> Result<()> {

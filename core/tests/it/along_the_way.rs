@@ -2,7 +2,7 @@
 
 use turnkeep_core::commit::{Expect, Guard, NewEntry, OnKey, Op, Parent, Put};
 use turnkeep_core::model::{RunState, RunStates, SessionState};
-use turnkeep_core::rules::{Write, decide, fold_copy, plan};
+use turnkeep_core::rules::{Write, copied, decide, plan};
 use turnkeep_core::{Commit, ErrorKind, SessionRef};
 
 use crate::kit::{
@@ -33,7 +33,7 @@ fn branched() -> (Naive, SessionRef) {
 
 /// Makes a child, copies three entries of `s` into it, and puts it into use.
 fn fork(s: &SessionRef, child: &SessionRef, leaf: u32) -> Commit {
-    let digest = fold_copy(&[0; 32], s, None, no(3));
+    let digest = copied(s, no(3));
     commit()
         .op(create(child, SessionState::Restoring))
         .op(acquire(lease_of(child), 1))

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use turnkeep_core::commit::{NewEntry, Op, Parent};
 use turnkeep_core::model::{Row, RunState, RunStates, SessionImage, SessionState};
-use turnkeep_core::rules::{fold_copy, fold_row};
+use turnkeep_core::rules::{copied, fold_row};
 use turnkeep_core::{EntryNo, SessionRef};
 
 use crate::kit::{
@@ -70,11 +70,11 @@ fn copy(
     let begin = commit().op(create(to, SessionState::Restoring)).op(acquire(lease_of(to), 1));
     store.commit(&begin, &stamp(100)).unwrap();
     let proof = fence(lease_of(to), 1, 1);
-    let (mut after, mut digest) = (None, [0; 32]);
+    let mut after = None;
     loop {
         let start = after.map_or(0, EntryNo::get);
         let end = no((start + slice).min(through.get()));
-        digest = fold_copy(&digest, from, after, end);
+        let digest = copied(from, end);
         let part = Op::CopyEntries { from: from.clone(), to: to.clone(), after, through: end };
         let part = commit().fence(proof.clone()).op(part);
         if end == through {

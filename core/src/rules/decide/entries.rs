@@ -13,7 +13,7 @@ pub(super) fn append(state: &mut State<'_>, session: &SessionRef, new: &[NewEntr
     state.work_on(session)?;
     let mut batch = Batch::new(new.len());
     for (at, entry) in new.iter().enumerate() {
-        append_one(state, session, entry, &mut batch).map_err(|error| error.with("entry", at))?;
+        append_one(state, session, entry, &mut batch).map_err(|error| error.with("place", at))?;
     }
     let outcome = Outcome::Entries(ranges(&batch.numbers));
     batch.write(state, session);

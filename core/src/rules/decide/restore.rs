@@ -4,7 +4,7 @@ use crate::commit::Outcome;
 use crate::error::{Error, ErrorKind, ForkReason, Result};
 use crate::id::{EntryNo, SessionRef};
 use crate::model::{Entry, Event, Record, Row, Run, RunState, SessionImage, SessionState, StreamRow, Usage};
-use crate::rules::{OwnerState, RecordFact, SessionChange, Write, fold_copy, fold_row};
+use crate::rules::{OwnerState, RecordFact, SessionChange, Write, copied, fold_row};
 
 use super::state::State;
 use super::{entries, records};
@@ -198,6 +198,15 @@ pub(super) fn copy(
         .with("session", &to.id)
         .with("observed", state.any(to)?.head.map_or(0, EntryNo::get)));
     }
+    // Segments of two sources, or of rows restored before, would not fit together.
+    let so_far = state.any(to)?.restore.unwrap_or_default().digest;
+    if so_far != after.map_or([0; 32], |after| copied(from, after)) {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "a child is copied from one source, before anything else is put into it",
+        )
+        .with("session", &to.id));
+    }
     let span = state.facts.spans.get(&(from.clone(), after, through)).cloned().unwrap_or_default();
     let row = state.touch(to, SessionChange::All)?;
     row.head = Some(through);
@@ -211,7 +220,7 @@ pub(super) fn copy(
         row.path.tip_segment = Some(segment);
     }
     let restore = row.restore.get_or_insert_default();
-    restore.digest = fold_copy(&restore.digest, from, after, through);
+    restore.digest = copied(from, through);
     restore.rows = restore.rows.saturating_add(u64::from(through.get() - after.map_or(0, EntryNo::get)));
     state.copy(from, to, after, through)?;
     Ok(Outcome::Done)
