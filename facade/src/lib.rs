@@ -76,3 +76,8 @@ pub use turnkeep_sessions::testing;
 pub use turnkeep_memory::{MemoryOptions, MemoryStore};
 #[cfg(feature = "sqlite")]
 pub use turnkeep_sqlite::{SqliteOptions, SqliteStore};
+
+/// Compiles the example of the project's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
