@@ -1,4 +1,27 @@
 //! What a host calls: workspaces, sessions, runs and replay, over any turnkeep store.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use turnkeep_core::{Result, WorkspaceId};
+//! use turnkeep_memory::MemoryStore;
+//! use turnkeep_sessions::{Message, Workspace};
+//!
+//! # async fn example() -> Result<()> {
+//! let ws = Workspace::open(Arc::new(MemoryStore::new()), WorkspaceId::new("demo")?).await?;
+//! let session = ws.sessions().create().title("fix the parser").await?;
+//! let run = session.begin_run(Message::user("why does it fail?")).await?; // durable before the model is called
+//! let shown = session.replay().await?; // what the model may see
+//! assert_eq!(shown.messages.len(), 1);
+//! run.complete([Message::assistant("A comma is missing.")]).await?; // answer and verdict: one commit
+//! assert_eq!(session.messages().latest(1).await?.items[0].message.text(), "A comma is missing.");
+//! # Ok(()) }
+//! # turnkeep_sessions::blocking::block_on(example()).unwrap();
+//! ```
+//!
+//! Where to look: a [`Workspace`] has [`Sessions`], a [`Session`] takes [`Draft`]s and begins [`Run`]s, a run is fenced
+//! by a [`Lease`] that is renewed in the background, [`replay`] says what a model is shown, [`identity`] says which
+//! workspace a directory is, and [`blocking`] is the same without a runtime. What dead processes leave behind is closed
+//! when a workspace is opened; see [`RecoveryReport`].
 
 mod awaitable;
 mod base;
@@ -32,6 +55,6 @@ pub use recovery::{RecoveredRun, RecoveryReport, RunAtWork};
 pub use replay::{HistoryItem, Replay, ReplayPolicy};
 pub use run::{Admission, BeginRun, Complete, Intent, Run, RunAppend, RunError, TakeUp, WaitingFor};
 pub use runs::{ListRuns, Runs, WorkspaceRuns};
-pub use session::{Append, Appended, History, Latest, Messages, Session, StoredMessage};
+pub use session::{Append, Appended, EndOfTurn, History, Latest, Messages, Session, StoredMessage, Turn};
 pub use sessions::{CreateSession, DeleteSession, ListSessions, Sessions};
 pub use workspace::{Workspace, WorkspaceOptions};

@@ -12,6 +12,7 @@ use turnkeep_core::query::{AudienceFilter, EntryQuery, Order, RunQuery, SessionQ
 use crate::base::{Base, Repeat};
 use crate::lease::{granted, release, session_lease};
 use crate::run::close::{Closing, Verdict, closed_by_others};
+use crate::session::Session;
 
 /// The states of a run that somebody must be executing. Runs that wait for a person hold no lease and are no orphans.
 const EXECUTED: RunStates = RunStates::of(&[RunState::Pending, RunState::Running, RunState::Cancelling]);
@@ -103,6 +104,18 @@ pub(crate) async fn recover_session(base: &Base, session: &SessionRef) -> Result
     let Some(run) = base.store().runs(&query).await?.items.pop() else { return Ok(None) };
     let mut report = RecoveryReport::default();
     recover_run(base, run, &mut report).await
+}
+
+/// Closes what a dead process left behind in the way of a run to be begun. `refused` comes back if nothing of the kind
+/// is in the way; a lease that is merely held may still turn out to be a dead owner's.
+pub(crate) async fn clear_the_way(session: &Session, refused: Error) -> Result<()> {
+    let before = session.leaf();
+    match recover_session(session.workspace().base(), session.session_ref()).await? {
+        Some(moved) => session.advance(before, moved),
+        None if refused.kind() == ErrorKind::LeaseHeld => {}
+        None => return Err(refused),
+    }
+    Ok(())
 }
 
 /// How a recovery moved the leaf of a session.
@@ -212,7 +225,6 @@ async fn remove_abandoned(base: &Base, report: &mut RecoveryReport) -> Result<()
     let mut query = SessionQuery::new(base.workspace().clone());
     query.state = SessionState::Restoring;
     query.audience = AudienceFilter::Any;
-    query.order = turnkeep_core::query::SessionOrder::Id;
     loop {
         let page = base.store().sessions(&query).await?;
         for row in &page.items {
@@ -220,7 +232,7 @@ async fn remove_abandoned(base: &Base, report: &mut RecoveryReport) -> Result<()
             let key = LeaseKey { workspace: base.workspace().clone(), name: session_lease(&session) };
             let lease = base.store().lease(&key).await?;
             // A restored row keeps the times of its source, so the lease says when the builder last worked.
-            let since = lease.as_ref().map_or(row.updated_at, |lease| lease.acquired_at);
+            let since = lease.as_ref().map_or(row.updated_at, |lease| lease.expires_at);
             if executor(lease.as_ref()).is_some() || base.now().since_ms(since) < ABANDONED_MS {
                 continue;
             }

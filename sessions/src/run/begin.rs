@@ -200,25 +200,18 @@ impl BeginRun {
     /// `VersionConflict` for a retry of an attempt that is not the newest.
     pub async fn admit(mut self) -> Result<Admission> {
         let request = std::mem::replace(&mut self.request, Ok(None))?;
-        match self.attempt(request.clone()).await {
+        match self.attempt(request.clone(), Takeover::IfExpired).await {
             Err(error) if recovery::may_help(error.kind()) => {
-                let base = self.session.workspace().base();
-                let before = self.session.leaf();
-                match recovery::recover_session(base, self.session.session_ref()).await? {
-                    Some(moved) => {
-                        self.session.advance(before, moved);
-                        self.attempt(request).await
-                    }
-                    None => Err(error),
-                }
+                recovery::clear_the_way(&self.session, error).await?;
+                self.attempt(request, Takeover::IfOwnerDead).await
             }
             admitted => admitted,
         }
     }
 
-    async fn attempt(&self, request: Option<RequestId>) -> Result<Admission> {
+    async fn attempt(&self, request: Option<RequestId>, takeover: Takeover) -> Result<Admission> {
         let base = self.session.workspace().base();
-        let blueprint = self.blueprint().await?;
+        let blueprint = self.blueprint(takeover).await?;
         let fingerprint = request.is_some().then(|| self.meaning(&blueprint.drafts)).transpose()?;
         let care = AdmissionCare::prepare(
             &self.session,
@@ -232,7 +225,8 @@ impl BeginRun {
             .arm(move |commit: &Commit, first| care.arm(commit, first));
         let written = self.session.write(plan).await?;
         if written.earlier {
-            return self.repeated(written.receipt.entries(written.first + blueprint.append_op())).await;
+            let entries = written.receipt.entries(written.first + blueprint.append_op()).collect();
+            return repeated(&self.session, written.session, entries).await;
         }
         let ttl = base.lease_ttl();
         let fences = granted(std::slice::from_ref(&blueprint.grant), &written.receipt, written.first)?;
@@ -242,19 +236,7 @@ impl BeginRun {
         Ok(Admission::Begun(run))
     }
 
-    /// The run that an earlier call began.
-    async fn repeated(&self, entries: impl Iterator<Item = EntryNo>) -> Result<Admission> {
-        let entries: Vec<EntryNo> = entries.collect();
-        let gone = || Error::new(ErrorKind::Corrupt, "the receipt of the request names no run");
-        let first = *entries.first().ok_or_else(gone)?;
-        let run = self.session.entry(first).await?.run.ok_or_else(gone)?;
-        let run = Box::new(self.session.runs().get(&run).await?);
-        // The turn's beginning is machinery; the caller asked for what it said.
-        let entries = entries.into_iter().skip(1).collect();
-        Ok(Admission::Repeated { run, entries })
-    }
-
-    async fn blueprint(&self) -> Result<Blueprint> {
+    async fn blueprint(&self, takeover: Takeover) -> Result<Blueprint> {
         let base = self.session.workspace().base();
         let run = match &self.run {
             Some(run) => run.clone(),
@@ -268,7 +250,7 @@ impl BeginRun {
             session_lease(self.session.session_ref()),
             LeasePurpose::Execution,
             base.lease_ttl(),
-            Takeover::IfExpired,
+            takeover,
         )?;
         let (intent, after, input) = match &self.input {
             Input::Message(message) => {
@@ -333,6 +315,18 @@ impl BeginRun {
     }
 }
 awaitable!(BeginRun => Result<Run>);
+
+/// The run that an earlier call began.
+async fn repeated(asked: &Session, session: SessionRef, entries: Vec<EntryNo>) -> Result<Admission> {
+    let gone = || Error::new(ErrorKind::Corrupt, "the receipt of the request names no run");
+    let first = *entries.first().ok_or_else(gone)?;
+    let session = Session::with(asked.workspace().clone(), session, None, None);
+    let run = session.entry(first).await?.run.ok_or_else(gone)?;
+    let run = Box::new(session.runs().get(&run).await?);
+    // The turn's beginning is machinery; the caller asked for what it said.
+    let entries = entries.into_iter().skip(1).collect();
+    Ok(Admission::Repeated { run, entries })
+}
 
 impl Blueprint {
     /// Where the append stands among the ops.

@@ -250,7 +250,7 @@ impl Run {
         if self.local().stage != Stage::Waiting {
             return Err(self.not_at_work("only a run that waits can be resumed"));
         }
-        let (hold, _) = takeup::take_up(&self.session, &self.id, self.turn.clone(), None, false).await?;
+        let hold = takeup::take_up(&self.session, &self.id, self.turn.clone(), None, false).await?;
         let mut local = self.local();
         local.hold = hold;
         local.stage = Stage::Running;
@@ -389,7 +389,7 @@ impl RunAppend<'_> {
                 Repeat { id: request, fingerprint },
             )
             .await?;
-        Ok(Appended::read(&written.receipt, written.first, &written))
+        Ok(Appended::read(&written, written.first))
     }
 }
 awaitable!(RunAppend<'r> => Result<Appended>);

@@ -1,5 +1,7 @@
 //! Taking a run up again: one that waits for a person, or one that is over and can be reopened.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{Commit, LeaseGrant, Op, Takeover};
@@ -14,6 +16,7 @@ use super::close::run_event;
 use super::{Run, Stage};
 use crate::awaitable::awaitable;
 use crate::lease::{Hold, granted, session_lease};
+use crate::recovery;
 use crate::session::{Plan, Session};
 
 /// The states of a run that waits for a person.
@@ -62,7 +65,7 @@ impl TakeUp {
                 Error::new(ErrorKind::TurnNotOpen, "the run has no turn to go on with").with("run", &self.run)
             })?
         };
-        let (hold, turn) = take_up(&self.session, &self.run, turn, row.intent, self.reopen).await?;
+        let hold = take_up(&self.session, &self.run, turn.clone(), row.intent, self.reopen).await?;
         // The turn that goes on may have streamed text before.
         Ok(Run::new(self.session.clone(), self.run, turn, hold, Stage::Running, !self.reopen))
     }
@@ -76,11 +79,28 @@ pub(super) async fn take_up(
     turn: TurnId,
     intent: Option<IntentId>,
     reopen: bool,
-) -> Result<(std::sync::Arc<Hold>, TurnId)> {
+) -> Result<Arc<Hold>> {
+    match attempt(session, run, &turn, intent.clone(), reopen, Takeover::IfExpired).await {
+        Err(error) if recovery::may_help(error.kind()) => {
+            recovery::clear_the_way(session, error).await?;
+            attempt(session, run, &turn, intent, reopen, Takeover::IfOwnerDead).await
+        }
+        taken => taken,
+    }
+}
+
+async fn attempt(
+    session: &Session,
+    run: &RunId,
+    turn: &TurnId,
+    intent: Option<IntentId>,
+    reopen: bool,
+    takeover: Takeover,
+) -> Result<Arc<Hold>> {
     let base = session.workspace().base();
     let ttl = base.lease_ttl();
     let grant =
-        base.grant(session_lease(session.session_ref()), LeasePurpose::Execution, ttl, Takeover::IfExpired)?;
+        base.grant(session_lease(session.session_ref()), LeasePurpose::Execution, ttl, takeover)?;
     let blueprint = Blueprint {
         session: session.session_ref().clone(),
         run: run.clone(),
@@ -96,7 +116,7 @@ pub(super) async fn take_up(
     let fences = granted(std::slice::from_ref(&grant), &written.receipt, written.first)?;
     let hold = Hold::start(session.workspace().keeper(), base, fences, ttl);
     session.execute(run.clone(), hold.clone());
-    Ok((hold, turn))
+    Ok(hold)
 }
 
 impl Blueprint {

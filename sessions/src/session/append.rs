@@ -1,9 +1,9 @@
 //! Appending outside a run.
 
+use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{NewEntry, Op, RequestId, SessionPatch};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, RunId, SessionRef, TurnId};
-use turnkeep_core::{Receipt, Timestamp};
 
 use super::{Plan, Session, Written};
 use crate::awaitable::awaitable;
@@ -22,6 +22,9 @@ pub struct Append {
 /// What an append made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
+    /// The session that they are in. Another one than the handle's only if an earlier call with the same request made
+    /// a lazy session of its own for them.
+    pub session: SessionRef,
     /// The numbers of the entries, in the order given.
     pub numbers: Vec<EntryNo>,
     /// Whether an earlier call with the same request made them.
@@ -63,15 +66,16 @@ impl Append {
         let plan = Plan::new(move |now| append_ops(&session, &drafts, now, None, None))
             .repeat(Repeat { id: request, fingerprint: None });
         let written = self.session.write(plan).await?;
-        Ok(Appended::read(&written.receipt, written.first, &written))
+        Ok(Appended::read(&written, written.first))
     }
 }
 awaitable!(Append => Result<Appended>);
 
 impl Appended {
     /// The entries of op `op` of a write.
-    pub(crate) fn read(receipt: &Receipt, op: usize, written: &Written) -> Self {
-        Self { numbers: receipt.entries(op).collect(), repeated: written.earlier }
+    pub(crate) fn read(written: &Written, op: usize) -> Self {
+        let numbers = written.receipt.entries(op).collect();
+        Self { session: written.session.clone(), numbers, repeated: written.earlier }
     }
 }
 

@@ -3,6 +3,7 @@
 mod append;
 mod latest;
 mod messages;
+mod turns;
 mod write;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,7 @@ pub(crate) use append::append_ops;
 pub use append::{Append, Appended};
 pub use latest::Latest;
 pub use messages::{History, Messages, StoredMessage};
+pub use turns::{EndOfTurn, Turn};
 pub(crate) use write::{Absorbed, Plan, Unfinished, Written};
 
 use crate::lease::Hold;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use turnkeep_core::commit::{Commit, Guard, Op, Receipt};
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EntryNo, RunId};
+use turnkeep_core::id::{EntryNo, RunId, SessionRef};
 use turnkeep_core::{Fence, Timestamp};
 
 use super::Session;
@@ -32,6 +32,8 @@ pub(crate) struct Plan<F> {
     hold: Option<Arc<Hold>>,
     /// Whether the session's lease matters and the leaf is guarded.
     exclusive: bool,
+    /// What else must be so.
+    guards: Vec<Guard>,
     /// Told of the commit just before it is made, and answers with what must happen if nobody waits for its end.
     arm: Option<Arm>,
 }
@@ -46,7 +48,7 @@ pub(crate) trait Unfinished: Send {
 
 impl<F: Fn(Timestamp) -> Result<Vec<Op>>> Plan<F> {
     pub(crate) fn new(ops: F) -> Self {
-        Self { ops, repeat: Repeat::default(), hold: None, exclusive: true, arm: None }
+        Self { ops, repeat: Repeat::default(), hold: None, exclusive: true, guards: Vec::new(), arm: None }
     }
 
     /// Makes a repeat safe with an id of the host.
@@ -64,6 +66,12 @@ impl<F: Fn(Timestamp) -> Result<Vec<Op>>> Plan<F> {
     /// Needs no lease and guards no leaf.
     pub(crate) fn shared(mut self) -> Self {
         self.exclusive = false;
+        self
+    }
+
+    /// Requires something else.
+    pub(crate) fn guard(mut self, guard: Guard) -> Self {
+        self.guards.push(guard);
         self
     }
 
@@ -85,6 +93,8 @@ pub(crate) struct Written {
     pub(crate) first: usize,
     /// Whether an earlier call with the same request made the change.
     pub(crate) earlier: bool,
+    /// The session that changed. Another one, if an earlier call made a lazy session of its own for the same request.
+    pub(crate) session: SessionRef,
 }
 
 impl Session {
@@ -123,6 +133,7 @@ impl Session {
             None if plan.exclusive => commit.guards.push(Guard::Leaf { session: reference.clone(), leaf }),
             None => {}
         }
+        commit.guards.extend(plan.guards);
         commit.ops.extend(ops);
         let mut care = plan.arm.map(|arm| arm(&commit, first));
         let landed = base.commit(commit).await;
@@ -133,15 +144,24 @@ impl Session {
             Ok(landed) => landed,
             Err(error) => return Err(self.understand(error, first == 1, plan.hold.as_ref()).await),
         };
+        let mut written =
+            Written { receipt: landed.receipt, first, earlier: landed.earlier, session: reference.clone() };
+        if landed.earlier {
+            // It tells of an older leaf than the handle may know, and maybe of another session.
+            if first == 1
+                && let Some(mark) = written.receipt.sessions.first()
+            {
+                written.session = mark.session.clone();
+            }
+            return Ok(written);
+        }
         let mut known = self.known();
         known.unborn = None;
-        // The receipt of an earlier call tells of an older leaf than the handle may know.
-        if !landed.earlier
-            && let Some(mark) = landed.receipt.session(reference)
-        {
+        if let Some(mark) = written.receipt.session(reference) {
             known.leaf = mark.leaf;
         }
-        Ok(Written { receipt: landed.receipt, first, earlier: landed.earlier })
+        drop(known);
+        Ok(written)
     }
 
     /// Draws the conclusions of a refusal.

@@ -67,6 +67,11 @@ on_both!(
     a_run_can_wind_down_before_it_is_cancelled,
     events_are_read_from_a_known_place,
     runs_are_listed_newest_first_and_found_by_state,
+    turns_are_listed_in_the_order_of_the_transcript,
+    a_turn_outside_of_a_run_is_ended_once,
+    a_closing_run_tolerates_a_turn_that_was_ended_before,
+    a_job_that_makes_its_session_lazily_is_repeated_once,
+    a_dead_owners_lease_without_a_run_is_no_obstacle,
 );
 
 async fn input_and_pending_run_are_durable_before_the_model_is_called(site: Site) {
@@ -518,4 +523,96 @@ async fn runs_are_listed_newest_first_and_found_by_state(site: Site) {
     assert_eq!(ids(rest), [first.id().clone()]);
     third.cancel().await.unwrap();
     assert!(session.runs().active().await.unwrap().is_none());
+}
+
+async fn turns_are_listed_in_the_order_of_the_transcript(site: Site) {
+    let session = site.session().await;
+    assert!(session.turns(10, None).await.unwrap().items.is_empty());
+    let first = failed(&session, "one").await;
+    let second = session.begin_run(Message::user("two")).await.unwrap();
+    second.complete([Message::assistant("a")]).stop_reason("stop").await.unwrap();
+    let third = session.begin_run(Message::user("three")).await.unwrap();
+    let page = session.turns(2, None).await.unwrap();
+    let rest = session.turns(2, page.next).await.unwrap();
+    let turns: Vec<_> = page.items.into_iter().chain(rest.items).collect();
+    let runs: Vec<_> = turns.iter().map(|turn| turn.run.clone().unwrap()).collect();
+    assert_eq!(runs, [first.id().clone(), second.id().clone(), third.id().clone()]);
+    let ends: Vec<_> = turns.iter().map(|turn| turn.end.as_ref().map(|end| end.status)).collect();
+    assert_eq!(ends, [Some(TurnStatus::Failed), Some(TurnStatus::Completed), None]);
+    let end = turns[1].end.as_ref().unwrap();
+    assert_eq!((turns[1].start, end.entry, end.stop_reason.as_deref()), (no(4), no(7), Some("stop")));
+    assert_eq!(session.turns(0, None).await.unwrap_err().kind(), ErrorKind::Invalid);
+    third.cancel().await.unwrap();
+}
+
+async fn a_turn_outside_of_a_run_is_ended_once(site: Site) {
+    let session = site.session().await;
+    let turn = TurnId::new("t").unwrap();
+    let end = || TurnEnd { status: TurnStatus::Incomplete, stop_reason: Some("length".into()) };
+    assert_eq!(session.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);
+    session.start_turn(&turn).await.unwrap();
+    assert_eq!(session.start_turn(&turn).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    session.append([Message::user("q")]).await.unwrap();
+    assert_eq!(session.end_turn(&turn, end()).await.unwrap(), no(3));
+    assert_eq!(session.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);
+    let turns = session.turns(10, None).await.unwrap().items;
+    assert_eq!(turns[0].end.as_ref().unwrap().status, TurnStatus::Incomplete);
+    session.workspace().sessions().delete(session.id().clone()).await.unwrap();
+    assert_eq!(session.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+async fn a_closing_run_tolerates_a_turn_that_was_ended_before(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    let end = TurnEnd { status: TurnStatus::Completed, stop_reason: None };
+    let ended = session.end_turn(run.turn(), end).await.unwrap();
+    run.complete([Message::assistant("a")]).await.unwrap();
+    let turns = session.turns(10, None).await.unwrap().items;
+    assert_eq!(turns[0].end.as_ref().unwrap().entry, ended);
+    assert_eq!(kinds(&session).await, ["turn_start", "message", "turn_end", "message"]);
+}
+
+async fn a_job_that_makes_its_session_lazily_is_repeated_once(site: Site) {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let ws = site.workspace().await;
+        let session = ws.sessions().create().title("job").lazy().await.unwrap();
+        match session.begin_run(Message::user("q")).request_id("job-1").admit().await.unwrap() {
+            Admission::Begun(run) => {
+                run.complete([Message::assistant("a")]).await.unwrap();
+                seen.push((run.session().session_ref().clone(), run.id().clone()));
+            }
+            Admission::Repeated { run, entries } => {
+                assert_eq!((run.state, entries), (RunState::Completed, vec![no(2)]));
+                assert!(!session.is_stored());
+                seen.push((run.session.clone(), run.id.clone()));
+            }
+        }
+        let session = ws.sessions().create().title("notes").lazy().await.unwrap();
+        let made = session.append([Message::user("note")]).request_id("job-2").await.unwrap();
+        seen.push((made.session, RunId::new(format!("{:?}", made.numbers)).unwrap()));
+    }
+    assert_eq!(seen[0], seen[2]);
+    assert_eq!(seen[1], seen[3]);
+    assert_eq!(site.workspace().await.sessions().list().count().await.unwrap(), 2);
+}
+
+async fn a_dead_owners_lease_without_a_run_is_no_obstacle(site: Site) {
+    use turnkeep_core::model::LeasePurpose;
+    let session = site.session().await;
+    let waiting = session.begin_run(Message::user("may I?")).await.unwrap();
+    waiting.wait_for(WaitingFor::Approval).await.unwrap();
+    let seize = |site| async move {
+        let ws = Site::workspace(site).await;
+        let name = session_lease(session.session_ref());
+        let lease = ws.leases().try_acquire([name], LeasePurpose::Mutation).await.unwrap();
+        drop(ws);
+        turnkeep_sessions::testing::abandon_lease(lease).close().await.unwrap();
+        session
+    };
+    let session = seize(&site).await;
+    waiting.resume().await.unwrap();
+    waiting.complete([Message::assistant("done")]).await.unwrap();
+    let run = session.begin_run(Message::user("next")).await.unwrap();
+    run.cancel().await.unwrap();
 }
