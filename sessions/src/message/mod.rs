@@ -3,7 +3,7 @@
 //! A message is its bytes and a view of them. Read from an entry and written again unchanged it has the same bytes,
 //! with every field, block and role that nobody here understands.
 //!
-//! The stored form is a JSON object with `role` and `content`, an array of blocks; `docs/format.md` lists them.
+//! The stored form is a JSON object with `role` and `content`, an array of blocks; `docs/export-format.md` lists them.
 
 mod block;
 mod entry;

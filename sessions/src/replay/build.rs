@@ -9,9 +9,7 @@ use turnkeep_core::model::{Entry, RunState, Visibility, entry_kind, role};
 use super::pairs::{Piece, asks_for_tools, pair};
 use super::{LeftOut, LeftOutReason, Replay, ReplayMessage, ReplayPolicy};
 use crate::message::Message;
-
-/// The relation from a compaction to the first entry that stays as it is.
-pub(super) const FIRST_KEPT: &str = "first_kept";
+use crate::relation;
 
 /// The kinds that replay looks at.
 pub(super) const KINDS: [&str; 4] =
@@ -101,7 +99,7 @@ pub(super) fn first_kept(compaction: &Entry) -> Option<EntryNo> {
     compaction
         .refs
         .iter()
-        .find(|reference| reference.relation.as_str() == FIRST_KEPT)
+        .find(|reference| reference.relation.as_str() == relation::FIRST_KEPT)
         .map(|reference| reference.entry)
 }
 

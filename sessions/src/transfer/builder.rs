@@ -16,7 +16,7 @@ use crate::entropy::Entropy;
 /// Bytes of payloads and texts of one slice.
 const SLICE_BYTES: usize = 8 * 1024 * 1024;
 /// How long a builder may pause between two slices. A dead one is taken over at once where that can be known.
-const LEASE_MS: u64 = 60_000;
+const LEASE_MS: u64 = 15_000;
 /// How often a beginning is tried again after it met what somebody else left.
 const TRIES: u32 = 4;
 

@@ -58,7 +58,8 @@ impl ImportOptions {
 /// `Invalid` when the file is empty or no session; `NewerFormat` or `Unsupported` for a version that is not known;
 /// `AlreadyExists` when the id belongs to a session with other content; `LeaseHeld` while somebody else imports the
 /// same; `Cancelled` when the callback says so; `Io` when the file cannot be read or changes meanwhile; whatever the
-/// store answers. No error leaves anything that is visible.
+/// store answers. No error leaves anything that is visible, but for a `CommitUnknown` of the last commit: import again
+/// to learn whether it landed.
 pub async fn import<R: Read + Seek + Send>(
     store: &dyn Store,
     workspace: &WorkspaceId,

@@ -20,6 +20,7 @@ use super::report::{DropReason, Dropped, Wholeness};
 use super::survey::{Item, read_failed};
 use crate::message::Message;
 use crate::message::json::Object;
+use crate::relation;
 use convert::Converted;
 
 /// A line is one payload and little else.
@@ -149,7 +150,7 @@ impl<R: BufRead> PiReader<R> {
         };
         // The index of a kept entry counts lines from 0, the header among them; lines that are no JSON count nowhere.
         let kept = read.first_kept.and_then(|index| EntryNo::new(index.checked_add(1)?));
-        let refs = match (kept.filter(|kept| *kept < number), Relation::new("first_kept")) {
+        let refs = match (kept.filter(|kept| *kept < number), Relation::new(relation::FIRST_KEPT)) {
             (Some(entry), Ok(relation)) => vec![Reference { relation, entry }],
             _ => Vec::new(),
         };
