@@ -115,25 +115,25 @@ impl From<turnkeep::Error> for Failure {
     }
 }
 
-/// The cause beneath all others.
+/// The cause beneath all others, in its own words.
 fn deepest(error: &turnkeep::Error) -> Option<String> {
     let mut cause = error.source()?;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    Some(cause.to_string())
+    Some(match cause.downcast_ref::<turnkeep::Error>() {
+        Some(error) => error.message().to_owned(),
+        None => cause.to_string(),
+    })
 }
 
-/// What to do at a terminal, where the library's message can only say it in general.
+/// What to do at a terminal, where the library's message says it for programs.
 fn hint(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::LeaseHeld | ErrorKind::ActiveRun => {
             "another program is at work on this session; wait for it, or begin another with `turnkeep chat`"
         }
         ErrorKind::Busy => "another process keeps the store; try again, or wait longer with --wait MS",
-        ErrorKind::NewerFormat => "install a newer turnkeep; nothing was changed",
-        ErrorKind::Corrupt => "nothing was changed; keep the files as they are and restore a backup",
-        ErrorKind::UnsafeRoot => "set TURNKEEP_STATE_HOME to a folder outside the workspace",
         ErrorKind::CommitUnknown | ErrorKind::Poisoned => "look at the session before you repeat this",
         _ => return None,
     })

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep::{
-    Fate, MemoryStore, OpenOptions, SqliteOptions, Store, Workspace, WorkspaceDir, WorkspaceId,
+    ErrorKind, Fate, MemoryStore, OpenOptions, SqliteOptions, Store, Workspace, WorkspaceDir, WorkspaceId,
     WorkspaceOptions,
 };
 
 use crate::args::Global;
+use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, text};
 
@@ -93,7 +94,12 @@ async fn sqlite(path: &Path, wait: Option<Duration>) -> Outcome<Arc<dyn Store>> 
     if let Some(wait) = wait {
         options = options.busy_timeout(wait);
     }
-    Ok(Arc::new(options.open().await?))
+    match options.open().await {
+        Ok(store) => Ok(Arc::new(store)),
+        // A path that leads to something else is no wrong word on the command line.
+        Err(error) if error.kind() == ErrorKind::Invalid => Err(Failure::from(error).exit(exit::DAMAGED)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Says what was left behind and closed, so that nobody wonders about a run that ended by itself.
@@ -132,7 +138,6 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit;
 
     #[test]
     fn urls_name_a_store_or_are_refused() {

@@ -94,14 +94,12 @@ fn stop_on_interrupt() -> Arc<AtomicBool> {
 
 /// A file that is no session is another matter than an id that is none.
 fn refused(error: turnkeep::Error, name: &str) -> Failure {
-    match error.kind() {
-        ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::NewerFormat | ErrorKind::Corrupt => {
-            Failure::from(error.with("file", name))
-                .exit(exit::BAD_FILE)
-                .hint("nothing was imported; a turnkeep export or a session file of the pi coding agent is expected")
-        }
-        _ => error.with("file", name).into(),
-    }
+    let bad_file = matches!(
+        error.kind(),
+        ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::NewerFormat | ErrorKind::Unsupported
+    );
+    let failure = Failure::from(error.with("file", name));
+    if bad_file { failure.exit(exit::BAD_FILE).hint("nothing was imported") } else { failure }
 }
 
 /// A bar on standard error, if a person watches.
@@ -143,7 +141,7 @@ fn summary(name: &str, report: &ImportReport, out: &mut Out) -> Outcome<()> {
             Wholeness::Unproven => {
                 "unknown: files of this format have no footer that could prove it".to_owned()
             }
-            Wholeness::Damaged => "no: the footer is missing, or does not agree with the lines".to_owned(),
+            Wholeness::Damaged => "no: lines of it are missing or damaged".to_owned(),
         },
     ));
     let lines = u64::try_from(report.dropped.len()).unwrap_or(u64::MAX);

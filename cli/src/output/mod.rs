@@ -99,5 +99,5 @@ pub(crate) fn note(text: &str) {
 /// The columns of the terminal: `COLUMNS` first, so that a person can set it, else what the terminal says.
 fn width() -> Option<u16> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    set.filter(|columns| *columns >= 20).or_else(|| comfy_table::Table::new().width())
+    set.filter(|columns| *columns >= 30).or_else(|| comfy_table::Table::new().width())
 }

@@ -92,6 +92,7 @@ impl Conversation<'_> {
                     }
                     pressed_before = true;
                     if person {
+                        out.line("")?;
                         out.line(out.paint.dim("(nothing to cancel; Ctrl-C again or Ctrl-D leaves)"))?;
                     }
                     continue;
@@ -107,7 +108,9 @@ impl Conversation<'_> {
             };
             let Ok(line) = String::from_utf8(line) else {
                 let failure = Failure::usage("the line is not UTF-8, so it was not said");
-                code = first(code, &failure);
+                if !person {
+                    code = first(code, &failure);
+                }
                 failure.tell(false);
                 continue;
             };
@@ -117,7 +120,9 @@ impl Conversation<'_> {
                 Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
                 Err(failure) => {
                     out.flush()?;
-                    code = first(code, &failure);
+                    if !person {
+                        code = first(code, &failure);
+                    }
                     failure.tell(false);
                 }
             }
@@ -189,6 +194,9 @@ impl Conversation<'_> {
     }
 
     async fn present(&self, messages: &[turnkeep::HistoryItem], out: &mut Out) -> Outcome<()> {
+        if messages.is_empty() {
+            return Ok(());
+        }
         let runs = show::runs(&self.session).await?;
         let runs = show::by_id(&runs);
         for item in messages {

@@ -14,9 +14,9 @@ use crate::output::{Out, time};
 
 const COLUMNS: &[Column] = &[
     column("ID", Kind::Whole),
-    column("CHANGED", Kind::Whole),
+    column("CHANGED", Kind::Extra),
     column("MESSAGES", Kind::Number),
-    column("RUN", Kind::Whole),
+    column("RUN", Kind::Extra),
     column("TITLE", Kind::Rest),
 ];
 

@@ -20,7 +20,7 @@ const LINES: usize = 20;
 const RUNS: &[Column] = &[
     column("RUN", Kind::Number),
     column("STATE", Kind::Whole),
-    column("BEGUN", Kind::Whole),
+    column("BEGUN", Kind::Extra),
     column("TOOK", Kind::Number),
     column("WHY", Kind::Rest),
 ];

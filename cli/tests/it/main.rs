@@ -1,0 +1,15 @@
+//! The `turnkeep` program from outside: processes, signals, files. As on Unix.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bad_input;
+mod crash;
+mod kit;
+mod lists;
+mod many;
+mod output;
+mod private;
+mod sessions;
+mod talk;
+mod terminal;
+mod transfer;
