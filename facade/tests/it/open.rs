@@ -193,3 +193,20 @@ fn a_workspace_is_opened_without_a_runtime() {
     run.complete([Message::assistant("a")]).wait().unwrap();
     assert_eq!(session.replay().wait().unwrap().messages.len(), 2);
 }
+
+#[tokio::test]
+async fn nothing_is_compacted_or_kept_in_the_workspace_unless_the_host_says_so() {
+    let place = Place::new();
+    let project = place.project("p");
+    fs::write(project.join("MEMORY.md"), "the host's").unwrap();
+    let ws = place.open(&project).await;
+    let session = ws.sessions().create().await.unwrap();
+    for number in 0..50 {
+        let run = session.begin_run(Message::user(format!("q{number}"))).await.unwrap();
+        run.complete([Message::assistant("a ".repeat(2000))]).await.unwrap();
+    }
+    assert!(session.latest_compaction().await.unwrap().is_none());
+    assert_eq!(session.replay().await.unwrap().messages.len(), 100);
+    assert_eq!(fs::read_to_string(project.join("MEMORY.md")).unwrap(), "the host's");
+    assert_eq!(fs::read_dir(&project).unwrap().count(), 2);
+}
