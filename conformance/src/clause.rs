@@ -49,6 +49,8 @@ pub enum Need {
     OwnerLiveness,
     /// Ranked full-text search.
     Search,
+    /// A backup of the store at one moment.
+    Backup,
 }
 
 /// The runtime a clause runs on.

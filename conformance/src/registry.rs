@@ -14,6 +14,7 @@ const GROUPS: &[&[Clause]] = &[
     clauses::concurrency::CLAUSES,
     clauses::idempotency::CLAUSES,
     clauses::pagination::CLAUSES,
+    clauses::queries::CLAUSES,
     clauses::fork::CLAUSES,
     clauses::limits::CLAUSES,
     clauses::durability::CLAUSES,
@@ -26,6 +27,7 @@ const GROUPS: &[&[Clause]] = &[
     clauses::branches::CLAUSES,
     clauses::restore::CLAUSES,
     clauses::group::CLAUSES,
+    clauses::capabilities::CLAUSES,
 ];
 
 /// All clauses, in the order of the specification.
@@ -67,6 +69,7 @@ macro_rules! conformance_tests {
         $crate::concurrency_tests!($harness);
         $crate::idempotency_tests!($harness);
         $crate::pagination_tests!($harness);
+        $crate::queries_tests!($harness);
         $crate::fork_tests!($harness);
         $crate::limits_tests!($harness);
         $crate::durability_tests!($harness);
@@ -79,6 +82,7 @@ macro_rules! conformance_tests {
         $crate::branches_tests!($harness);
         $crate::restore_tests!($harness);
         $crate::group_tests!($harness);
+        $crate::capabilities_tests!($harness);
 
         #[test]
         fn every_clause_has_a_test() {
@@ -92,6 +96,7 @@ macro_rules! conformance_tests {
                 &$crate::concurrency_tests!(@names),
                 &$crate::idempotency_tests!(@names),
                 &$crate::pagination_tests!(@names),
+                &$crate::queries_tests!(@names),
                 &$crate::fork_tests!(@names),
                 &$crate::limits_tests!(@names),
                 &$crate::durability_tests!(@names),
@@ -104,6 +109,7 @@ macro_rules! conformance_tests {
                 &$crate::branches_tests!(@names),
                 &$crate::restore_tests!(@names),
                 &$crate::group_tests!(@names),
+                &$crate::capabilities_tests!(@names),
             ];
             $crate::testing::assert_complete(&names.concat());
         }

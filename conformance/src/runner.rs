@@ -120,6 +120,7 @@ async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>>
             Need::MultiProcess => (has.multi_process, "another process does not reach the store"),
             Need::OwnerLiveness => (has.owner_liveness, "nobody can tell whether an owner lives"),
             Need::Search => (has.search, "search answers Unsupported"),
+            Need::Backup => (has.backup, "backup answers Unsupported"),
         };
         if !offered {
             probe(need, cx).await?;
@@ -163,6 +164,17 @@ async fn probe(need: Need, cx: &Context) -> Outcome {
             let answer = kit.store.search(&query).await;
             ensure_refused!(answer, ErrorKind::Unsupported, "search on a store that declares none");
             kit.unchanged(&before, "an unsupported search").await?;
+        }
+        Need::Backup => {
+            let before = kit.snapshot().await?;
+            let target = std::env::temp_dir().join(format!("turnkeep-probe-{}", kit.incarnation()));
+            let answer = match kit.store.maintenance() {
+                Some(maintenance) => maintenance.backup(&target).await,
+                None => Err(turnkeep_core::Error::unsupported("backup")),
+            };
+            ensure_refused!(answer, ErrorKind::Unsupported, "backup on a store that declares none");
+            ensure!(!target.exists(), "an unsupported backup left a file");
+            kit.unchanged(&before, "an unsupported backup").await?;
         }
     }
     Ok(())

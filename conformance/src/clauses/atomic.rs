@@ -11,7 +11,9 @@ use turnkeep_core::{ErrorKind, Expect, Guard, SessionRef};
 use crate::clause::Kind;
 use crate::context::Context;
 use crate::harness::TableCount;
-use crate::kit::{Kit, event, gather, keyed, name, no, payload, polled, put, run, spawn, user};
+use crate::kit::{
+    Kit, MOST_LOOKS, between_looks, event, gather, keyed, name, no, payload, polled, put, run, spawn, user,
+};
 use crate::verdict::{Outcome, Stop};
 
 clauses! { ($) atomic_tests;
@@ -84,7 +86,7 @@ async fn run_002_a_reader_sees_all_of_a_commit_or_nothing(cx: &Context) -> Outco
         async move {
             let mut different = 0;
             let mut last = 0;
-            for _ in 0..5_000 {
+            for look in 0..MOST_LOOKS {
                 let over = done.load(Ordering::Acquire);
                 let mut query = reader.committed(&session);
                 query.limit = 10_000;
@@ -104,7 +106,7 @@ async fn run_002_a_reader_sees_all_of_a_commit_or_nothing(cx: &Context) -> Outco
                 if over {
                     break;
                 }
-                tokio::task::yield_now().await;
+                between_looks(look).await;
             }
             Ok((different, last))
         }
@@ -160,14 +162,19 @@ async fn run_003_one_bad_entry_refuses_the_whole_batch(cx: &Context) -> Outcome 
             kit.unchanged(&before, &format!("a batch with {what} at place {place}")).await?;
         }
     }
-    let kept = NewEntry { on_key: OnKey::Skip, ..keyed("taken", "again") };
-    let receipt = kit.apply(kit.appending(&session, vec![user("three"), kept])).await?;
+    let kept = || NewEntry { on_key: OnKey::Skip, ..keyed("taken", "again") };
+    let receipt = kit.apply(kit.appending(&session, vec![user("three"), kept()])).await?;
     ensure_eq!(
         receipt.entries(0).collect::<Vec<_>>(),
         [no(3), no(1)],
         "the receipt of a batch with a skipped key"
     );
     ensure_eq!(kit.texts(&session).await?, ["one", "two", "three"], "the session after a skipped key");
+    // What was skipped is still there to be followed: by its place, it is the entry that has the key.
+    let follows = NewEntry { parent: Parent::InCommit(0), ..user("after the first") };
+    kit.append(&session, vec![kept(), follows]).await?;
+    let parent = kit.entries(&session).await?.last().and_then(|entry| entry.parent);
+    ensure_eq!(parent, Some(no(1)), "the parent of an entry that follows a skipped one");
     Ok(())
 }
 
@@ -388,6 +395,7 @@ async fn run_010_a_stale_guard_refuses_with_no_effect(cx: &Context) -> Outcome {
         (Guard::Revision { session: s(), revision: row.revision - 1 }, ErrorKind::StaleLeaf),
         (Guard::Revision { session: s(), revision: row.revision + 1 }, ErrorKind::StaleLeaf),
         (Guard::SessionAbsent { id: name("s") }, ErrorKind::AlreadyExists),
+        (Guard::NoActiveRun { session: s() }, ErrorKind::ActiveRun),
         (Guard::RunIn { session: s(), run: name("r"), states: failed }, ErrorKind::RunState),
         (Guard::RunIn { session: s(), run: name("q"), states: RunStates::ALL }, ErrorKind::NotFound),
         (Guard::KeyPresent { session: s(), key: name("other") }, ErrorKind::NotFound),
@@ -414,5 +422,8 @@ async fn run_010_a_stale_guard_refuses_with_no_effect(cx: &Context) -> Outcome {
     let commit = kit.appending(&session, vec![user("three")]);
     kit.apply(true_ones.into_iter().fold(commit, Commit::guard)).await?;
     ensure_eq!(kit.texts(&session).await?, ["one", "two", "three"], "the session after guards that hold");
+    kit.apply(kit.commit().op(kit.moving(&session, &name("r"), RunState::Completed))).await?;
+    let idle = Guard::NoActiveRun { session: session.clone() };
+    kit.apply(kit.appending(&session, vec![user("four")]).guard(idle)).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use turnkeep_core::{EntryNo, ErrorKind};
 
 use crate::clause::Kind;
 use crate::context::Context;
-use crate::kit::{event, gather, name, no, payload, put, run, spawn, user};
+use crate::kit::{MOST_LOOKS, between_looks, event, gather, name, no, payload, put, run, spawn, user};
 use crate::verdict::Outcome;
 
 clauses! { ($) isolation_tests;
@@ -57,7 +57,7 @@ async fn iso_001_no_reader_sees_what_was_refused(cx: &Context) -> Outcome {
     let reading = spawn({
         let (session, done) = (session.clone(), Arc::clone(&done));
         async move {
-            for _ in 0..5_000 {
+            for look in 0..MOST_LOOKS {
                 let over = done.load(Ordering::Acquire);
                 let texts = reader.texts(&session).await?;
                 ensure!(texts.iter().all(|text| text == "good"), "a refused entry was read");
@@ -70,7 +70,7 @@ async fn iso_001_no_reader_sees_what_was_refused(cx: &Context) -> Outcome {
                 if over {
                     break;
                 }
-                tokio::task::yield_now().await;
+                between_looks(look).await;
             }
             Ok(())
         }
@@ -202,9 +202,9 @@ async fn iso_004_reads_never_go_back(cx: &Context) -> Outcome {
         let (session, done) = (session.clone(), Arc::clone(&done));
         async move {
             let (mut head, mut revision, mut listed) = (0, 0, 0);
-            for round in 0..10_000 {
+            for look in 0..MOST_LOOKS {
                 let over = done.load(Ordering::Acquire);
-                let reader = &readers[round % readers.len()];
+                let reader = &readers[look % readers.len()];
                 let row = reader.row(&session).await?;
                 let seen = row.head.map_or(0, EntryNo::get);
                 ensure!(seen >= head, "the head went back from {head} to {seen}");
@@ -222,7 +222,7 @@ async fn iso_004_reads_never_go_back(cx: &Context) -> Outcome {
                 if over {
                     break;
                 }
-                tokio::task::yield_now().await;
+                between_looks(look).await;
             }
             Ok(listed)
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod atomic;
 pub(crate) mod branches;
+pub(crate) mod capabilities;
 pub(crate) mod concurrency;
 pub(crate) mod deletion;
 pub(crate) mod durability;
@@ -16,6 +17,7 @@ pub(crate) mod migration;
 pub(crate) mod ordering;
 pub(crate) mod pagination;
 pub(crate) mod partial;
+pub(crate) mod queries;
 pub(crate) mod records;
 pub(crate) mod recovery;
 pub(crate) mod resources;

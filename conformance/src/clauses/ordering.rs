@@ -10,7 +10,7 @@ use turnkeep_core::{EntryNo, ErrorKind, Guard, Order, SessionRef, Timestamp};
 
 use crate::clause::Kind;
 use crate::context::Context;
-use crate::kit::{Kit, event, gather, name, no, put, run, spawn, user};
+use crate::kit::{Kit, MOST_LOOKS, between_looks, event, gather, name, no, put, run, spawn, user};
 use crate::verdict::Outcome;
 
 clauses! { ($) ordering_tests;
@@ -348,7 +348,7 @@ async fn ord_007_no_lower_number_appears_after_a_higher_one(cx: &Context) -> Out
         let (kit, session, done) = (cx.kit().await?, session.clone(), Arc::clone(&done));
         readers.push(spawn(async move {
             let (mut entries, mut events) = (0, 0);
-            for _ in 0..5_000 {
+            for look in 0..MOST_LOOKS {
                 let last = done.load(Ordering::Acquire);
                 let after = EntryNo::new(entries);
                 let new = kit.walk(EntryQuery { after, limit: 10_000, ..kit.committed(&session) }).await?;
@@ -365,7 +365,7 @@ async fn ord_007_no_lower_number_appears_after_a_higher_one(cx: &Context) -> Out
                 if last {
                     break;
                 }
-                tokio::task::yield_now().await;
+                between_looks(look).await;
             }
             Ok((entries, events))
         }));

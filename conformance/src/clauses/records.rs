@@ -362,31 +362,31 @@ async fn rek_005_a_record_moves_with_its_owner(cx: &Context) -> Outcome {
     ensure_eq!(bindings(&kit, &a).await?, list(&[("x", 1), ("y", 2), ("z", 3)]), "the records of a");
     let (rev_a, rev_b) = (kit.row(&a).await?.revision, kit.row(&b).await?.revision);
     let (mark_a, mark_b) = (kit.mark(&a).await?, kit.mark(&b).await?);
-    let version = kit.record("bindings", "y").await?.map(|record| record.version);
-    kit.put(Put { expect: version.map_or(Expect::Absent, Expect::Version), ..give("y", Some(&b)) }).await?;
-    ensure_eq!(bindings(&kit, &a).await?, list(&[("x", 1), ("z", 3)]), "the records of the former owner");
-    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("y", 2)]), "the records of the new owner");
+    let version = kit.record("bindings", "x").await?.map(|record| record.version);
+    kit.put(Put { expect: version.map_or(Expect::Absent, Expect::Version), ..give("x", Some(&b)) }).await?;
+    ensure_eq!(bindings(&kit, &a).await?, list(&[("y", 2), ("z", 3)]), "the records of the former owner");
+    ensure_eq!(bindings(&kit, &b).await?, list(&[("w", 1), ("x", 2)]), "the records of the new owner");
     ensure_eq!(kit.row(&a).await?.revision, rev_a + 1, "the revision of the former owner");
     ensure_eq!(kit.row(&b).await?.revision, rev_b + 1, "the revision of the new owner");
     ensure!(
         kit.mark(&a).await? != mark_a && kit.mark(&b).await? != mark_b,
         "a change of owner moved no mark"
     );
-    kit.put(give("x", None)).await?;
+    kit.put(give("y", None)).await?;
     kit.delete(&a).await?;
     ensure_eq!(
         bindings(&kit, &b).await?,
-        list(&[("w", 1), ("y", 2)]),
+        list(&[("w", 1), ("x", 2)]),
         "the records of b after a was deleted"
     );
     ensure!(kit.record("bindings", "z").await?.is_none(), "a record outlived its owner");
     let unowned = RecordQuery { owner: OwnerFilter::Unowned, ..kit.collection("bindings") };
     let unowned: Vec<_> = kit.records(unowned).await?.into_iter().map(|record| record.key).collect();
-    ensure_eq!(unowned, [name("x")], "what nobody owns after a was deleted");
+    ensure_eq!(unowned, [name("y")], "what nobody owns after a was deleted");
     kit.put(give("z", Some(&b))).await?;
     ensure_eq!(
         bindings(&kit, &b).await?,
-        list(&[("w", 1), ("y", 2), ("z", 3)]),
+        list(&[("w", 1), ("x", 2), ("z", 3)]),
         "a key of a deleted owner, used again"
     );
 

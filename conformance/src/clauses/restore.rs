@@ -179,6 +179,8 @@ async fn refusals(kit: &Kit, session: &SessionRef, fence: &Fence, rows: &[Row]) 
 async fn rst_001_a_session_is_hidden_until_it_is_sealed(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let source = source(&kit).await?;
+    // What the source was given then must not become what the clock shows now.
+    cx.pass_ms(25).await;
     let rows = kit.rows(kit.rows_of(&source)).await?;
     let copy = kit.in_workspace("copy");
     let (session, fence) = copy.begin_restore("source", Default::default()).await?;

@@ -86,7 +86,10 @@ async fn reach(kit: &Kit, session: &SessionRef, id: &str, state: RunState) -> Ou
     let start = if state == RunState::Pending { RunState::Pending } else { RunState::Running };
     kit.start(session, NewRun { state: start, ..run(id) }).await?;
     if state != start {
-        kit.apply(kit.commit().op(kit.moving(session, &name(id), state))).await?;
+        let error = state.is_terminal().then(|| payload("{\"code\":\"timeout\"}"));
+        let from = RunStates::ACTIVE;
+        let op = Op::TransitionRun { session: session.clone(), run: name(id), from, to: state, error };
+        kit.apply(kit.commit().op(op)).await?;
     }
     Ok(name(id))
 }

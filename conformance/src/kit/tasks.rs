@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -42,4 +43,16 @@ pub(crate) async fn polled<F: Future>(future: F, most: usize) -> Option<F::Outpu
         }
     })
     .await
+}
+
+/// No reader of the suite looks more often than this while writers are at work; the time is bounded by the clause's.
+pub(crate) const MOST_LOOKS: usize = 100_000;
+
+/// Lets others go on between two looks: at first as briefly as possible, so that a quick store is seen at work too.
+pub(crate) async fn between_looks(look: usize) {
+    if look < 2_000 {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
