@@ -3,6 +3,7 @@
 //! One thread drains a queue, decides and writes each commit in one engine transaction, makes it durable once, answers
 //! all, and does chores afterwards. There is no timer: the sync is the time in which the next group gathers.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::commit::{Commit, Fence, LeaseGrant, Op, Put, Receipt};
+use crate::commit::{Commit, Receipt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::Incarnation;
 use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
+use crate::local::job::{Chore, Job, Pending, fill, refuse, session_of, split_late, withdraw_late};
 use crate::local::{CommitFailure, Engine, WriteLock};
-use crate::model::LeaseName;
 use crate::rules::{decide, plan, validate};
 
 /// How a committer works.
@@ -40,40 +40,6 @@ impl CommitterOptions {
     pub fn new(name: impl Into<String>) -> Self {
         let (busy, limits) = (Duration::from_secs(5), Limits::default());
         Self { name: name.into(), busy, limits, group: GROUP_COMMITS, write_lock: None }
-    }
-}
-
-type Chore<E> = Box<dyn FnOnce(&mut E) + Send>;
-
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every job is a commit, and a box for each would cost more"
-)]
-enum Job<E> {
-    Commit(Pending),
-    Chore(Chore<E>),
-    Close(oneshot::Sender<Result<()>>),
-}
-
-impl<E> Job<E> {
-    /// Answers a job that comes after a close. Whoever waits for a chore or a close learns it from the dropped answer.
-    fn refuse(self) {
-        if let Self::Commit(pending) = self {
-            pending.answer(Err(closed()));
-        }
-    }
-}
-
-struct Pending {
-    commit: Commit,
-    deadline: Instant,
-    reply: oneshot::Sender<Result<Receipt>>,
-}
-
-impl Pending {
-    fn answer(self, answer: Result<Receipt>) {
-        // A caller that went away does not want the answer; what is done stays done.
-        let _ = self.reply.send(answer);
     }
 }
 
@@ -156,7 +122,7 @@ fn deadline(wait: Duration) -> Instant {
     Instant::now() + wait.min(Duration::from_secs(24 * 60 * 60))
 }
 
-fn closed() -> Error {
+pub(super) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the store is closed; open it again")
 }
 
@@ -177,40 +143,46 @@ enum Attempt {
     Answered,
     /// Provably nothing was applied; the error, and the members to try one by one.
     Undone(Error, Vec<Pending>),
+    /// The lock between processes is not ours yet. These still have time.
+    NotYet(Vec<Pending>),
 }
+
+/// How long the writer waits for the lock before it looks whether somebody new has less patience.
+const LOCK_SLICE: Duration = Duration::from_millis(100);
+
+/// What the writer has taken from the queue while it stands in line.
+const INBOX_JOBS: usize = 4 * QUEUE_COMMITS;
 
 impl<E: Engine> Writer<E> {
     fn work(mut self, mut jobs: mpsc::Receiver<Job<E>>) {
-        let mut batch = Vec::with_capacity(self.group);
-        let ended = 'work: loop {
-            if jobs.blocking_recv_many(&mut batch, self.group) == 0 {
-                break None;
+        let mut inbox = VecDeque::with_capacity(self.group);
+        let ended = loop {
+            if inbox.is_empty() {
+                let Some(job) = jobs.blocking_recv() else { break None };
+                inbox.push_back(job);
             }
-            let mut commits = Vec::with_capacity(batch.len());
-            let mut taken = batch.drain(..);
-            while let Some(job) = taken.next() {
+            fill(&mut inbox, &mut jobs, self.group);
+            let members = self.take_group(&mut inbox);
+            if !members.is_empty() {
+                let waiting = self.contained(|writer| writer.commits(members, &jobs)).unwrap_or_default();
+                if !waiting.is_empty() {
+                    waiting.into_iter().rev().for_each(|member| inbox.push_front(Job::Commit(member)));
+                    fill(&mut inbox, &mut jobs, INBOX_JOBS);
+                    inbox = withdraw_late(inbox);
+                }
+            } else if let Some(job) = inbox.pop_front() {
                 match job {
-                    Job::Commit(pending) => commits.push(pending),
-                    Job::Chore(chore) => {
-                        self.contained(|writer| {
-                            writer.commits(std::mem::take(&mut commits), &mut jobs);
-                            chore(&mut writer.engine);
-                        });
-                    }
-                    Job::Close(reply) => {
-                        self.contained(|writer| writer.commits(std::mem::take(&mut commits), &mut jobs));
-                        jobs.close();
-                        taken.for_each(Job::refuse);
-                        break 'work Some(reply);
-                    }
+                    Job::Close(reply) => break Some(reply),
+                    Job::Chore(chore) => drop(self.contained(|writer| chore(&mut writer.engine))),
+                    Job::Commit(member) => inbox.push_front(Job::Commit(member)),
                 }
             }
-            drop(taken);
-            self.contained(|writer| {
-                writer.commits(commits, &mut jobs);
-                writer.idle(&mut jobs);
-            });
+            if inbox.is_empty() {
+                self.contained(|writer| writer.idle(&jobs));
+            }
         };
+        jobs.close();
+        inbox.into_iter().for_each(Job::refuse);
         // Receiving to the end waits for those that are just being sent.
         while let Some(job) = jobs.blocking_recv() {
             job.refuse();
@@ -226,21 +198,38 @@ impl<E: Engine> Writer<E> {
 
     /// Works so that a panic of the engine neither ends the thread nor leaves anybody waiting: its callers learn that
     /// their commits are unknown, as their answers are dropped, and all later ones that the store is poisoned.
-    fn contained(&mut self, work: impl FnOnce(&mut Self)) {
+    fn contained<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         // The engine may be left half way, but once poisoned nothing is written through it any more.
-        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
+        if done.is_err() {
             self.poison(&Error::new(ErrorKind::Io, "the engine panicked; see the output of the process"));
             // Nobody else should wait for a transaction that was left open.
             let _ = catch_unwind(AssertUnwindSafe(|| self.engine.rollback()));
             self.unlock();
         }
+        done.ok()
+    }
+
+    /// The commits at the head of the inbox, as many as fit in a group.
+    fn take_group(&self, inbox: &mut VecDeque<Job<E>>) -> Vec<Pending> {
+        let mut members = Vec::with_capacity(inbox.len().min(self.group));
+        while members.len() < self.group {
+            match inbox.pop_front() {
+                Some(Job::Commit(member)) => members.push(member),
+                Some(other) => {
+                    inbox.push_front(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        members
     }
 
     /// Chores while nobody waits.
-    fn idle(&mut self, jobs: &mut mpsc::Receiver<Job<E>>) {
+    fn idle(&mut self, jobs: &mpsc::Receiver<Job<E>>) {
         while jobs.is_empty() && !jobs.is_closed() && self.poisoned.is_none() {
-            let held = self.lock.as_ref().is_none_or(|lock| lock.try_lock().unwrap_or(false));
-            if !held {
+            if !self.try_lock() {
                 return;
             }
             let more = self.engine.housekeeping(true);
@@ -251,31 +240,32 @@ impl<E: Engine> Writer<E> {
         }
     }
 
-    fn commits(&mut self, mut members: Vec<Pending>, jobs: &mut mpsc::Receiver<Job<E>>) {
+    /// Answers a group; hands back those that still wait for the lock.
+    fn commits(&mut self, mut members: Vec<Pending>, jobs: &mpsc::Receiver<Job<E>>) -> Vec<Pending> {
         members.retain(|member| !member.reply.is_closed());
-        if members.is_empty() {
-            return;
-        }
         // Neighbours on disk are written together.
         members.sort_by_key(|member| member.commit.ops.iter().find_map(session_of));
-        if let Attempt::Undone(error, mut members) = self.attempt(members) {
-            if members.len() == 1 {
-                if let Some(member) = members.pop() {
-                    member.answer(Err(error));
-                }
-            } else {
-                // One of them is the culprit: it alone is refused, the others land.
+        match self.attempt(members) {
+            Attempt::Answered => {}
+            Attempt::NotYet(members) => return members,
+            Attempt::Undone(error, members) if members.len() == 1 => refuse(members, &error),
+            // One of them is the culprit: it alone is refused, the others land.
+            Attempt::Undone(_, members) => {
                 for member in members {
-                    if let Attempt::Undone(error, culprit) = self.attempt(vec![member]) {
-                        culprit.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+                    match self.attempt(vec![member]) {
+                        Attempt::Answered => {}
+                        Attempt::Undone(error, culprit) => refuse(culprit, &error),
+                        // The lock was held a moment ago, so this is hardly ever so.
+                        Attempt::NotYet(member) => refuse(member, &busy()),
                     }
                 }
             }
         }
-        if self.poisoned.is_none() {
+        if self.poisoned.is_none() && self.try_lock() {
             self.engine.housekeeping(jobs.is_empty());
         }
         self.unlock();
+        Vec::new()
     }
 
     /// Tries a group in one transaction. The lock between processes is held afterwards, if it was got.
@@ -284,12 +274,12 @@ impl<E: Engine> Writer<E> {
             members.into_iter().for_each(|member| member.answer(Err(poisoned(error))));
             return Attempt::Answered;
         }
-        let members = self.wait_for_lock(members);
-        let Some(deadline) = members.iter().map(|member| member.deadline).max() else {
-            return Attempt::Answered;
+        let members = match self.wait_for_lock(members) {
+            Ok(members) => members,
+            Err(attempt) => return attempt,
         };
-        if let Err(error) = self.engine.begin(deadline) {
-            members.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+        let members = self.begin(members);
+        if members.is_empty() {
             return Attempt::Answered;
         }
         let mut answers = Vec::with_capacity(members.len());
@@ -364,25 +354,46 @@ impl<E: Engine> Writer<E> {
     }
 
     /// Stands in line between processes. Members past their deadline are withdrawn and answered `Busy`.
-    fn wait_for_lock(&mut self, mut members: Vec<Pending>) -> Vec<Pending> {
-        let Some(lock) = &self.lock else { return members };
+    fn wait_for_lock(&self, members: Vec<Pending>) -> std::result::Result<Vec<Pending>, Attempt> {
+        let Some(lock) = &self.lock else { return Ok(members) };
+        let Some(earliest) = members.iter().map(|member| member.deadline).min() else { return Ok(members) };
+        match lock.stand_in_line(earliest.min(Instant::now() + LOCK_SLICE)) {
+            Ok(true) => Ok(members),
+            Ok(false) => {
+                let (late, rest) = split_late(members);
+                refuse(late, &busy());
+                Err(if rest.is_empty() { Attempt::Answered } else { Attempt::NotYet(rest) })
+            }
+            Err(error) => {
+                refuse(members, &error);
+                Err(Attempt::Answered)
+            }
+        }
+    }
+
+    /// Starts a transaction. Where the engine is busy, each member waits for it as long as it wants to.
+    fn begin(&mut self, mut members: Vec<Pending>) -> Vec<Pending> {
         while let Some(earliest) = members.iter().map(|member| member.deadline).min() {
-            match lock.lock_until(earliest) {
-                Ok(true) => break,
-                Ok(false) => {
-                    let now = Instant::now();
+            match self.engine.begin(earliest) {
+                Ok(()) => return members,
+                Err(error) if error.kind() == ErrorKind::Busy => {
                     let (late, rest): (Vec<_>, Vec<_>) =
-                        members.into_iter().partition(|member| member.deadline <= now);
-                    late.into_iter().for_each(|member| member.answer(Err(busy())));
+                        members.into_iter().partition(|member| member.deadline <= earliest);
+                    refuse(late, &error);
                     members = rest;
                 }
                 Err(error) => {
-                    members.into_iter().for_each(|member| member.answer(Err(error.duplicate())));
+                    refuse(members, &error);
                     return Vec::new();
                 }
             }
         }
         members
+    }
+
+    /// Whether the lock between processes is ours, now or already.
+    fn try_lock(&self) -> bool {
+        self.lock.as_ref().is_none_or(|lock| lock.try_lock().unwrap_or(false))
     }
 
     fn unlock(&self) {
@@ -396,7 +407,7 @@ impl<E: Engine> Writer<E> {
     }
 }
 
-fn busy() -> Error {
+pub(super) fn busy() -> Error {
     Error::new(
         ErrorKind::Busy,
         "another process kept the store busy past the deadline; nothing was written, try again",
@@ -409,36 +420,4 @@ fn poisoned(error: &Error) -> Error {
         "an earlier commit failed in a way that leaves its outcome open; reopen the store",
     )
     .with_source(error.to_string())
-}
-
-/// The session that an op is about.
-fn session_of(op: &Op) -> Option<Incarnation> {
-    match op {
-        Op::CreateSession(new) => Some(new.incarnation),
-        Op::WhenKey { session, .. }
-        | Op::PatchSession { session, .. }
-        | Op::DeleteSession { session, .. }
-        | Op::Append { session, .. }
-        | Op::MoveLeaf { session, .. }
-        | Op::CopyEntries { to: session, .. }
-        | Op::SealSession { session, .. }
-        | Op::Restore { session, .. }
-        | Op::StartRun { session, .. }
-        | Op::TransitionRun { session, .. }
-        | Op::ReopenRun { session, .. }
-        | Op::PatchRun { session, .. }
-        | Op::AddUsage { session, .. }
-        | Op::AppendEvents { session, .. }
-        | Op::DropEvents { session, .. } => Some(session.incarnation),
-        Op::PutRecord(Put { owner, .. }) | Op::DeleteRecord { owner, .. } => {
-            owner.as_ref().map(|owner| owner.incarnation)
-        }
-        Op::AcquireLease(LeaseGrant { name, .. })
-        | Op::RenewLease { fence: Fence { name, .. }, .. }
-        | Op::ReleaseLease { fence: Fence { name, .. } } => match name {
-            LeaseName::Session(session) => Some(session.incarnation),
-            LeaseName::Named(_) => None,
-        },
-        Op::RestoreRecord { .. } => None,
-    }
 }

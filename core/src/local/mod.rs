@@ -3,6 +3,7 @@
 
 mod committer;
 mod engine;
+mod job;
 pub mod owner;
 mod write_lock;
 

@@ -75,6 +75,19 @@ impl WriteLock {
     /// # Errors
     /// `Io` when the file system refuses.
     pub fn lock_until(&self, deadline: Instant) -> Result<bool> {
+        let held = self.stand_in_line(deadline)?;
+        if !held {
+            self.unlock();
+        }
+        Ok(held)
+    }
+
+    /// Like [`WriteLock::lock_until`], but keeps the place in the line when the time is over, for whoever comes back
+    /// soon. [`WriteLock::unlock`] gives the place up.
+    ///
+    /// # Errors
+    /// `Io` when the file system refuses.
+    pub fn stand_in_line(&self, until: Instant) -> Result<bool> {
         if self.try_lock()? {
             return Ok(true);
         }
@@ -93,7 +106,7 @@ impl WriteLock {
             }
         }
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             match &mut *state {
                 State::Held => return Ok(true),
                 State::Failed(_) => {
@@ -101,10 +114,7 @@ impl WriteLock {
                         return Err(failed(&self.path, error));
                     }
                 }
-                State::Waiting { wanted } if left.is_zero() => {
-                    *wanted = false;
-                    return Ok(false);
-                }
+                State::Waiting { .. } if left.is_zero() => return Ok(false),
                 State::Idle => return Ok(false),
                 State::Waiting { .. } => {}
             }
@@ -112,21 +122,22 @@ impl WriteLock {
         }
     }
 
-    /// Gives the lock back.
+    /// Gives the lock back, or the place in the line for it.
     pub fn unlock(&self) {
         let mut state = self.line.state();
-        if matches!(&*state, State::Held) {
-            let _ = self.line.file.unlock();
-            *state = State::Idle;
+        match &mut *state {
+            State::Held => {
+                let _ = self.line.file.unlock();
+                *state = State::Idle;
+            }
+            State::Waiting { wanted } => *wanted = false,
+            State::Idle | State::Failed(_) => {}
         }
     }
 }
 
 impl Drop for WriteLock {
     fn drop(&mut self) {
-        if let State::Waiting { wanted } = &mut *self.line.state() {
-            *wanted = false;
-        }
         self.unlock();
     }
 }

@@ -1,6 +1,6 @@
 //! The group committer on an engine that fails on demand.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turnkeep_core::commit::{Guard, Request, RequestId};
 use turnkeep_core::limits::Limits;
@@ -366,6 +366,69 @@ fn in_one_group_the_hasty_are_withdrawn_and_the_patient_land_when_the_lock_comes
     wait(committer.commit(say(1, "later"))).unwrap();
     wait(committer.close()).unwrap();
     assert!(other.try_lock().unwrap(), "the lock is usable afterwards");
+}
+
+#[test]
+fn somebody_patient_behind_a_stuck_lock_does_not_make_others_wait_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("write.lock");
+    let other = WriteLock::open(&path).unwrap();
+    let control = Control::new();
+    let committer = control.committer_with_lock(WriteLock::open(&path).unwrap());
+    assert!(other.try_lock().unwrap());
+    let patient = queue(&committer, say(0, "patient").wait(Duration::from_secs(3600)));
+    // Behind a chore, which waits its turn, and still answered in time.
+    let mut chore = Box::pin(committer.run(|_| ()));
+    assert!(poll_once(&mut chore).is_pending());
+    for _ in 0..3 {
+        let error = wait(committer.commit(say(1, "hasty").wait(Duration::ZERO))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy);
+    }
+    let dropped = queue(&committer, say(2, "dropped").wait(Duration::from_secs(3600)));
+    drop(dropped);
+    other.unlock();
+    wait(patient).unwrap();
+    wait(chore).unwrap();
+    wait(committer.close()).unwrap();
+    assert_eq!(control.texts(&nth(0)), ["patient"]);
+    assert!(control.texts(&nth(1)).is_empty() && control.texts(&nth(2)).is_empty());
+    assert!(other.try_lock().unwrap());
+}
+
+#[test]
+fn a_lock_that_nobody_waits_for_any_more_is_not_kept_when_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("write.lock");
+    let other = WriteLock::open(&path).unwrap();
+    assert!(other.try_lock().unwrap());
+    let control = Control::new();
+    let committer = control.committer_with_lock(WriteLock::open(&path).unwrap());
+    let error = wait(committer.commit(say(0, "x").wait(Duration::ZERO))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    other.unlock();
+    // The place in the line comes up now or later; either way a third one gets the lock.
+    let third = WriteLock::open(&path).unwrap();
+    assert!(third.lock_until(Instant::now() + Duration::from_secs(60)).unwrap());
+    third.unlock();
+    wait(committer.commit(say(0, "y"))).unwrap();
+    assert_eq!(control.texts(&nth(0)), ["y"]);
+}
+
+#[test]
+fn chores_between_commits_happen_only_with_the_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("write.lock");
+    let other = WriteLock::open(&path).unwrap();
+    assert!(other.try_lock().unwrap());
+    let control = Control::new();
+    control.script().chores = Some(5);
+    let committer = control.committer_with_lock(WriteLock::open(&path).unwrap());
+    wait(committer.commit(say(0, "x").wait(Duration::ZERO))).unwrap_err();
+    wait(committer.run(|_| ())).unwrap();
+    assert_eq!(control.script().chores, Some(5));
+    other.unlock();
+    wait(committer.commit(say(0, "y"))).unwrap();
+    control.wait_for(|script| script.chores == Some(0));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod exclusive;
 mod fake_engine;
 mod fingerprint;
 mod kit;
+mod leases;
 mod model;
 mod naive;
 mod requests;
