@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnkeep_core::commit::{Commit, Fence, Fingerprint, LeaseGrant, Receipt, Request, RequestId, Takeover};
+use turnkeep_core::commit::{
+    Commit, Fence, Fingerprint, LeaseGrant, Op, Receipt, Request, RequestId, Takeover,
+};
 use turnkeep_core::error::{ErrorKind, Result};
 use turnkeep_core::id::{LeaseToken, SessionRef};
 use turnkeep_core::model::{LeaseName, LeasePurpose};
@@ -128,7 +130,8 @@ impl Base {
         })
     }
 
-    /// Makes a commit. One whose outcome is unknown is repeated with its request id, so that it lands once.
+    /// Makes a commit. One whose outcome is unknown is repeated, if it has a request id or is safe by itself, so that
+    /// it lands once.
     pub(crate) async fn commit(&self, mut commit: Commit) -> Result<Landed> {
         if commit.wait.is_none() {
             commit.wait = self.0.wait;
@@ -147,7 +150,7 @@ impl Base {
                         Some(request) => error.with("request", &request.id),
                         None => error,
                     });
-                    if request.is_none() {
+                    if request.is_none() && !commit.ops.iter().all(is_safe_by_itself) {
                         break;
                     }
                     self.sleep(Duration::from_millis(10 << repeats)).await;
@@ -160,6 +163,14 @@ impl Base {
         }
         Err(unknown.unwrap_or_else(|| turnkeep_core::Error::new(ErrorKind::CommitUnknown, "outcome unknown")))
     }
+}
+
+/// Whether doing it again changes nothing: such commits carry no request id.
+fn is_safe_by_itself(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::RenewLease { .. } | Op::ReleaseLease { .. } | Op::AppendEvents { expect_next: Some(_), .. }
+    )
 }
 
 fn leaves_it_open(kind: ErrorKind) -> bool {

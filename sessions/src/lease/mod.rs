@@ -146,6 +146,10 @@ impl Lease {
         self.hold.fences()
     }
 
+    pub(crate) fn hold(&self) -> std::sync::Arc<Hold> {
+        self.hold.clone()
+    }
+
     /// Tells when one of them is lost.
     #[must_use]
     pub fn signal(&self) -> LossSignal {

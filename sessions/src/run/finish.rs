@@ -1,8 +1,10 @@
 //! The ends of a run.
 
+use std::sync::Arc;
+
 use turnkeep_core::commit::RequestId;
 use turnkeep_core::error::Result;
-use turnkeep_core::model::Usage;
+use turnkeep_core::model::{RunState, Usage};
 
 use super::care::{dropped, run_close};
 use super::close::{Closing, Verdict};
@@ -10,6 +12,7 @@ use super::{Run, RunError, Stage, partial};
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
 use crate::draft::Draft;
+use crate::lease::Hold;
 use crate::session::Plan;
 
 /// The completion of a run; await it.
@@ -51,7 +54,7 @@ impl Run {
         self.close(Verdict::failed(error), Vec::new(), None, Repeat::default()).await
     }
 
-    /// Ends the run as cancelled by a person. Text that was streamed is kept for display only.
+    /// Ends the run as cancelled by a person, also one that waits. Text that was streamed is kept for display only.
     ///
     /// # Errors
     /// `LeaseLost` when somebody took over; `RunState` when it is over already.
@@ -66,8 +69,8 @@ impl Run {
         usage: Option<Usage>,
         repeat: Repeat,
     ) -> Result<()> {
-        let (hold, _) = self.at_work()?;
-        let completed = verdict.to == turnkeep_core::model::RunState::Completed;
+        let hold = self.closable(&verdict)?;
+        let completed = verdict.to == RunState::Completed;
         let streamed = self.local().next_piece != Some(1);
         let shown = if streamed && !completed {
             let base = self.session.workspace().base();
@@ -84,14 +87,27 @@ impl Run {
             usage,
             partial: shown.filter(|text| !text.is_empty()),
             streamed,
-            fences: hold.fences().to_vec(),
+            fences: hold.as_ref().map(|hold| hold.fences().to_vec()).unwrap_or_default(),
         };
-        let plan = Plan::new(move |now| closing.ops(now)).repeat(repeat).hold(hold.clone());
-        self.session.write(plan).await?;
-        hold.given();
+        // A verdict alone must not fail because the leaf is elsewhere.
+        let continues = !closing.drafts.is_empty();
+        let mut plan = Plan::new(move |now| closing.ops(now)).repeat(repeat);
+        if let Some(hold) = &hold {
+            plan = plan.hold(hold.clone());
+        }
+        self.session.write(if continues { plan } else { plan.at_any_leaf() }).await?;
+        if let Some(hold) = hold {
+            hold.given();
+        }
         self.local().stage = Stage::Over;
         self.session.rest(&self.id);
         Ok(())
+    }
+
+    /// The lease under which the run is closed; none for one that waits, which can be given up as it is.
+    fn closable(&self, verdict: &Verdict) -> Result<Option<Arc<Hold>>> {
+        let waits = self.local().stage == Stage::Waiting;
+        if waits && verdict.to != RunState::Completed { Ok(None) } else { Ok(Some(self.at_work()?.0)) }
     }
 
     /// As if the process had died here: the lease is neither renewed nor released, and nothing is closed. For tests of

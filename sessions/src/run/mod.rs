@@ -172,7 +172,8 @@ impl Run {
         };
         // Unknown until the answer is there: a dropped future may have appended it.
         self.local().next_piece = None;
-        self.session.write(Plan::new(move |_| Ok(vec![op.clone()])).hold(hold)).await?;
+        let plan = Plan::new(move |_| Ok(vec![op.clone()])).hold(hold).at_any_leaf().safe_by_itself();
+        self.session.write(plan).await?;
         self.local().next_piece = next.checked_add(1);
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Run {
     /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
     pub async fn patch(&self, patch: RunPatch) -> Result<()> {
         let op = Op::PatchRun { session: self.session.session_ref().clone(), run: self.id.clone(), patch };
-        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await.map(drop)
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default(), false).await.map(drop)
     }
 
     /// Adds to what the run and its session consumed.
@@ -192,7 +193,7 @@ impl Run {
     /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
     pub async fn add_usage(&self, usage: Usage) -> Result<()> {
         let op = self.usage_op(usage);
-        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await.map(drop)
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default(), false).await.map(drop)
     }
 
     /// Records that the run was asked to stop, while it still winds down.
@@ -203,7 +204,7 @@ impl Run {
         let (session, id) = (self.session.session_ref().clone(), self.id.clone());
         let from = RunStates::of(&[RunState::Running]);
         let op = Op::TransitionRun { session, run: id, from, to: RunState::Cancelling, error: None };
-        self.work(move |_| Ok(vec![op.clone()]), Repeat::default()).await?;
+        self.work(move |_| Ok(vec![op.clone()]), Repeat::default(), false).await?;
         self.local().stage = Stage::Cancelling;
         Ok(())
     }
@@ -233,6 +234,7 @@ impl Run {
                 Ok(ops)
             },
             Repeat::default(),
+            false,
         )
         .await?;
         hold.given();
@@ -262,25 +264,26 @@ impl Run {
         Op::AddUsage { session, run, usage }
     }
 
-    /// A write of a run at work; the first one also says that it runs.
-    async fn work<F>(&self, ops: F, repeat: Repeat) -> Result<Written>
+    /// A write of a run at work; the first one also says that it runs. One that `continues` the conversation depends on
+    /// the leaf.
+    async fn work<F>(&self, ops: F, repeat: Repeat, continues: bool) -> Result<Written>
     where
         F: Fn(Timestamp) -> Result<Vec<Op>>,
     {
-        match self.work_once(&ops, repeat.clone()).await {
+        match self.work_once(&ops, repeat.clone(), continues).await {
             // An earlier write whose answer was lost has said so already.
             Err(error) if error.kind() == ErrorKind::RunState && self.local().stage == Stage::Pending => {
                 if self.info().await?.state != RunState::Running {
                     return Err(error);
                 }
                 self.local().stage = Stage::Running;
-                self.work_once(&ops, repeat).await
+                self.work_once(&ops, repeat, continues).await
             }
             written => written,
         }
     }
 
-    async fn work_once<F>(&self, ops: &F, repeat: Repeat) -> Result<Written>
+    async fn work_once<F>(&self, ops: &F, repeat: Repeat, continues: bool) -> Result<Written>
     where
         F: Fn(Timestamp) -> Result<Vec<Op>>,
     {
@@ -297,6 +300,7 @@ impl Run {
             all.extend(ops(now)?);
             Ok(all)
         });
+        let plan = if continues { plan } else { plan.at_any_leaf() };
         let mut written = self.session.write(plan.repeat(repeat).hold(hold)).await?;
         written.first += usize::from(starts);
         let mut local = self.local();
@@ -387,6 +391,7 @@ impl RunAppend<'_> {
                     Ok(ops)
                 },
                 Repeat { id: request, fingerprint },
+                true,
             )
             .await?;
         Ok(Appended::read(&written, written.first))

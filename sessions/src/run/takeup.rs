@@ -99,8 +99,7 @@ async fn attempt(
 ) -> Result<Arc<Hold>> {
     let base = session.workspace().base();
     let ttl = base.lease_ttl();
-    let grant =
-        base.grant(session_lease(session.session_ref()), LeasePurpose::Execution, ttl, takeover)?;
+    let grant = base.grant(session_lease(session.session_ref()), LeasePurpose::Execution, ttl, takeover)?;
     let blueprint = Blueprint {
         session: session.session_ref().clone(),
         run: run.clone(),

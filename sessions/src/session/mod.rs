@@ -23,7 +23,7 @@ pub use messages::{History, Messages, StoredMessage};
 pub use turns::{EndOfTurn, Turn};
 pub(crate) use write::{Absorbed, Plan, Unfinished, Written};
 
-use crate::lease::Hold;
+use crate::lease::{Hold, Lease, session_lease};
 use crate::message::Message;
 use crate::run::{BeginRun, TakeUp};
 use crate::runs::Runs;
@@ -228,6 +228,21 @@ impl Session {
     pub async fn patch(&self, patch: SessionPatch) -> Result<()> {
         let op = Op::PatchSession { session: self.session_ref().clone(), patch };
         self.write(Plan::new(move |_| Ok(vec![op.clone()])).shared()).await.map(drop)
+    }
+
+    /// Writes under a lease that was taken before, alone or together with others, until it is given back. A run takes a
+    /// lease of its own, so give this one back before you begin one.
+    ///
+    /// # Errors
+    /// `LeaseLost` when it is not held any more; `ActiveRun` when this handle executes a run; `Invalid` when the lease
+    /// does not name this session.
+    pub fn write_under(&self, lease: &Lease) -> Result<()> {
+        let name = session_lease(self.session_ref());
+        if !lease.fences().iter().any(|fence| fence.name == name) {
+            return Err(Error::new(ErrorKind::Invalid, "the lease does not name this session")
+                .with("session", self.id()));
+        }
+        self.protect(lease.hold())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -30,8 +30,12 @@ pub(crate) struct Plan<F> {
     repeat: Repeat,
     /// The lease that must still be held. Without one, that of the run the handle executes is used.
     hold: Option<Arc<Hold>>,
-    /// Whether the session's lease matters and the leaf is guarded.
+    /// Whether the session's lease matters.
     exclusive: bool,
+    /// Whether the leaf must be as the handle knows it.
+    guards_leaf: bool,
+    /// Whether a repeat needs a request id to be safe.
+    requests: bool,
     /// What else must be so.
     guards: Vec<Guard>,
     /// Told of the commit just before it is made, and answers with what must happen if nobody waits for its end.
@@ -48,7 +52,16 @@ pub(crate) trait Unfinished: Send {
 
 impl<F: Fn(Timestamp) -> Result<Vec<Op>>> Plan<F> {
     pub(crate) fn new(ops: F) -> Self {
-        Self { ops, repeat: Repeat::default(), hold: None, exclusive: true, guards: Vec::new(), arm: None }
+        Self {
+            ops,
+            repeat: Repeat::default(),
+            hold: None,
+            exclusive: true,
+            guards_leaf: true,
+            requests: true,
+            guards: Vec::new(),
+            arm: None,
+        }
     }
 
     /// Makes a repeat safe with an id of the host.
@@ -66,6 +79,19 @@ impl<F: Fn(Timestamp) -> Result<Vec<Op>>> Plan<F> {
     /// Needs no lease and guards no leaf.
     pub(crate) fn shared(mut self) -> Self {
         self.exclusive = false;
+        self.guards_leaf = false;
+        self
+    }
+
+    /// Depends on no leaf: nothing of it continues the conversation.
+    pub(crate) fn at_any_leaf(mut self) -> Self {
+        self.guards_leaf = false;
+        self
+    }
+
+    /// Is safe to repeat as it is, without a request id.
+    pub(crate) fn safe_by_itself(mut self) -> Self {
+        self.requests = false;
         self
     }
 
@@ -111,7 +137,9 @@ impl Session {
         let reference = self.session_ref();
         let (leaf, unborn, fences) = {
             let known = self.known();
-            let hold = plan.hold.as_ref().or(known.hold.as_ref());
+            // A lease that was given back protects nothing any more, and the session may be free.
+            let own = known.hold.as_ref().filter(|hold| hold.is_held() || hold.is_lost());
+            let hold = plan.hold.as_ref().or(own);
             let fences: Vec<Fence> = match hold {
                 Some(hold) if plan.exclusive => {
                     hold.check().map_err(|error| error.with("session", self.id()))?;
@@ -124,13 +152,14 @@ impl Session {
         let mut commit = Commit::new(base.workspace().clone());
         commit.fences = fences;
         let first = usize::from(unborn.is_some());
-        commit.request = Some(match &unborn {
-            Some(_) => base.request_in_workspace(plan.repeat, Some(reference.clone()))?,
-            None => base.request_in_session(plan.repeat, reference)?,
-        });
+        commit.request = match &unborn {
+            Some(_) => Some(base.request_in_workspace(plan.repeat, Some(reference.clone()))?),
+            None if plan.requests => Some(base.request_in_session(plan.repeat, reference)?),
+            None => None,
+        };
         match unborn {
             Some(new) => commit.ops.push(Op::CreateSession(new)),
-            None if plan.exclusive => commit.guards.push(Guard::Leaf { session: reference.clone(), leaf }),
+            None if plan.guards_leaf => commit.guards.push(Guard::Leaf { session: reference.clone(), leaf }),
             None => {}
         }
         commit.guards.extend(plan.guards);
@@ -218,6 +247,22 @@ impl Session {
         let mut known = self.known();
         known.run = Some(run);
         known.hold = Some(hold);
+    }
+
+    /// Writes under a lease from now on, unless this handle executes a run.
+    pub(super) fn protect(&self, hold: Arc<Hold>) -> Result<()> {
+        hold.check()?;
+        let mut known = self.known();
+        if let Some(run) = &known.run {
+            return Err(Error::new(
+                ErrorKind::ActiveRun,
+                "this handle executes a run, which has a lease of its own",
+            )
+            .with("session", self.id())
+            .with("run", run));
+        }
+        known.hold = Some(hold);
+        Ok(())
     }
 
     /// The run is over, or waits.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use turnkeep_core::model::{
     Entry, Event, LeaseKey, LeaseName, LeasePurpose, LeaseState, LeaseView, Record, Row, Run, RunState,
-    SessionRow,
+    SessionRow, Usage,
 };
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
@@ -16,7 +16,7 @@ use turnkeep_core::{
     Commit, Error, ErrorKind, Op, Page, Receipt, Result, SessionId, SessionKey, Store, StoreInfo, WorkspaceId,
 };
 use turnkeep_sessions::testing::abandon;
-use turnkeep_sessions::{Message, Session, Workspace, named_lease};
+use turnkeep_sessions::{Message, RunError, Session, Workspace, named_lease};
 
 use crate::site::{Site, on_both};
 
@@ -150,6 +150,7 @@ on_both!(
     a_beginning_that_was_dropped_under_way_is_closed,
     a_completion_that_was_dropped_under_way_counts_if_it_landed,
     a_first_write_that_was_dropped_under_way_asks_for_a_reload,
+    a_verdict_does_not_depend_on_the_leaf,
     a_lease_whose_taking_was_dropped_is_given_back,
     a_dropped_run_is_closed_though_the_store_was_busy,
     a_session_that_cannot_be_recovered_keeps_no_other_from_it,
@@ -167,7 +168,7 @@ async fn an_unknown_commit_is_repeated_and_lands_once(site: Site) {
         let run = session.begin_run(Message::user("two")).await.unwrap();
         store.next(&[fault, Fault::UnknownApplied, Fault::UnknownApplied]);
         run.append([Message::assistant("three")]).await.unwrap();
-        store.next(&[fault]);
+        store.next(&[fault, Fault::UnknownApplied]);
         run.stream("fo").await.unwrap();
         store.next(&[fault]);
         run.complete([Message::assistant("four")]).await.unwrap();
@@ -252,6 +253,24 @@ async fn a_first_write_that_was_dropped_under_way_asks_for_a_reload(site: Site) 
     assert_eq!(session.info().await.unwrap().messages, 2);
 }
 
+async fn a_verdict_does_not_depend_on_the_leaf(site: Site) {
+    let (store, ws) = flaky(&site).await;
+    let session = ws.sessions().create().await.unwrap();
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    run.append([Message::assistant("one")]).await.unwrap();
+    store.next(&[Fault::HangApplied]);
+    give_up(run.append([Message::assistant("two")])).await;
+    // The handle does not know the leaf any more: what continues the conversation is refused, all else goes on.
+    let refused = run.append([Message::assistant("three")]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StaleLeaf);
+    assert_eq!(run.complete([Message::assistant("three")]).await.unwrap_err().kind(), ErrorKind::StaleLeaf);
+    run.stream("three").await.unwrap();
+    run.add_usage(Usage { requests: 1, ..Usage::default() }).await.unwrap();
+    run.fail(RunError::host("confused")).await.unwrap();
+    assert_eq!(states(&session).await, [RunState::Failed]);
+    assert_eq!(session.info().await.unwrap().messages, 3);
+}
+
 async fn a_lease_whose_taking_was_dropped_is_given_back(site: Site) {
     let (store, ws) = flaky(&site).await;
     let name = named_lease("a").unwrap();
@@ -306,7 +325,16 @@ async fn only_the_usual_commits_are_made(site: Site) {
     run.append([Message::assistant("thinking")]).await.unwrap();
     run.complete([Message::assistant("a")]).await.unwrap();
     assert_eq!(store.commits(), before + 3, "and so is closing");
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    run.stream("he").await.unwrap();
+    run.stream("llo").await.unwrap();
+    run.cancel().await.unwrap();
     for commit in store.commits.lock().unwrap().iter() {
-        assert!(commit.request.is_some(), "each can be repeated");
+        let streams = commit.ops.iter().all(|op| matches!(op, Op::AppendEvents { expect_next: Some(_), .. }));
+        assert_eq!(
+            commit.request.is_none(),
+            streams,
+            "each can be repeated, and streaming needs no ledger row"
+        );
     }
 }

@@ -20,6 +20,7 @@ on_both!(
     a_heartbeat_notices_the_loss_by_itself,
     the_lease_of_a_dead_owner_is_taken_at_once,
     a_held_session_takes_no_writes_of_others_but_shared_ones,
+    a_session_writes_under_a_lease_taken_with_others,
 );
 
 fn names(names: &[&str]) -> Vec<LeaseName> {
@@ -184,4 +185,31 @@ async fn a_held_session_takes_no_writes_of_others_but_shared_ones(site: Site) {
     session.rename("still allowed").await.unwrap();
     lease.release().await.unwrap();
     session.append([Message::user("x")]).await.unwrap();
+}
+
+async fn a_session_writes_under_a_lease_taken_with_others(site: Site) {
+    let ws = site.workspace().await;
+    let (one, two) = (ws.sessions().create().await.unwrap(), ws.sessions().create().await.unwrap());
+    let names = [session_lease(one.session_ref()), session_lease(two.session_ref())];
+    let lease = ws.leases().try_acquire(names, LeasePurpose::Mutation).await.unwrap();
+    assert_eq!(one.append([Message::user("x")]).await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    for session in [&one, &two] {
+        session.write_under(&lease).unwrap();
+        session.append([Message::user("x")]).await.unwrap();
+    }
+    let third = ws.sessions().create().await.unwrap();
+    assert_eq!(third.write_under(&lease).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(one.begin_run(Message::user("q")).await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    lease.release().await.unwrap();
+    // Given back, it is neither needed nor used.
+    one.append([Message::user("y")]).await.unwrap();
+    let run = one.begin_run(Message::user("q")).await.unwrap();
+    let again =
+        ws.leases().try_acquire([session_lease(two.session_ref())], LeasePurpose::Mutation).await.unwrap();
+    assert_eq!(one.write_under(&again).unwrap_err().kind(), ErrorKind::Invalid);
+    two.write_under(&again).unwrap();
+    force(&site.workspace().await, session_lease(two.session_ref())).await;
+    assert_eq!(two.append([Message::user("z")]).await.unwrap_err().kind(), ErrorKind::LeaseLost);
+    assert!(again.is_lost());
+    run.complete([Message::assistant("a")]).await.unwrap();
 }

@@ -72,6 +72,7 @@ on_both!(
     a_closing_run_tolerates_a_turn_that_was_ended_before,
     a_job_that_makes_its_session_lazily_is_repeated_once,
     a_dead_owners_lease_without_a_run_is_no_obstacle,
+    a_waiting_run_can_be_given_up_as_it_is,
 );
 
 async fn input_and_pending_run_are_durable_before_the_model_is_called(site: Site) {
@@ -615,4 +616,18 @@ async fn a_dead_owners_lease_without_a_run_is_no_obstacle(site: Site) {
     waiting.complete([Message::assistant("done")]).await.unwrap();
     let run = session.begin_run(Message::user("next")).await.unwrap();
     run.cancel().await.unwrap();
+}
+
+async fn a_waiting_run_can_be_given_up_as_it_is(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("may I?")).await.unwrap();
+    run.stream("asking").await.unwrap();
+    run.wait_for(WaitingFor::Approval).await.unwrap();
+    let late = run.complete([Message::assistant("done anyway")]).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::RunState, "only a resumed run is completed");
+    run.cancel().await.unwrap();
+    assert_eq!(run.info().await.unwrap().state, RunState::Cancelled);
+    assert_eq!(turn_end(&session).await.status, TurnStatus::Cancelled);
+    assert!(session.history().await.unwrap().items[1].is_partial());
+    session.begin_run(Message::user("next")).await.unwrap().cancel().await.unwrap();
 }
