@@ -100,13 +100,13 @@ async fn res_001_a_thousand_opens_leak_nothing_case_32(cx: &Context) -> Outcome 
     const OPENS: usize = 1_000;
     let cycle = |at: usize| async move {
         let kit = cx.kit().await?;
-        if at % 10 == 0 {
+        if at.is_multiple_of(10) {
             let session = kit.create(&format!("s{at}")).await?;
             kit.say(&session, "words").await?;
         }
         kit.sessions(SessionQuery { limit: 5, offset: 0, ..kit.list() }).await?;
         // Every third goes away without a close.
-        if at % 3 != 0 {
+        if !at.is_multiple_of(3) {
             kit.store.close().await?;
         }
         drop(kit);
@@ -328,8 +328,9 @@ async fn keeps_ticking(kit: &Kit) -> Outcome {
     }
     ticker.stop().await;
     for (what, held_up) in [("commit", writing), ("read", reading)] {
+        let lets_others = held_up < 0.7;
         ensure!(
-            held_up < 0.7,
+            lets_others,
             "a large {what} holds up its thread for {:.0} % of its time, each time",
             held_up * 100.0
         );

@@ -10,16 +10,26 @@ use crate::kit::{Kit, gather, payload, put, spawn, user};
 use crate::measure::Race;
 use crate::verdict::{Outcome, Stop};
 
+/// The same in a store of its own that holds little, and in one that holds much.
 pub(super) async fn res_002_an_append_does_not_slow_down_with_history(cx: &Context) -> Outcome {
+    let site = cx.harness.provision().await.map_err(|error| Stop::error(format!("no site: {error}")))?;
+    let little = Kit::new(cx.try_open_at(&site).await?, cx);
+    let compared = compare(&little, &cx.kit().await?).await;
+    little.store.close().await?;
+    drop(little);
+    cx.harness.destroy(&site).await.map_err(|error| Stop::error(format!("the site stays: {error}")))?;
+    compared
+}
+
+async fn compare(little: &Kit, much: &Kit) -> Outcome {
     const BATCH: usize = 10;
-    let kit = cx.kit().await?;
     let entry = NewEntry { payload: payload("{\"filler\":\"some words\"}"), ..user("some words") };
-    let (short, long) = (kit.create("short").await?, kit.create("long").await?);
-    kit.append(&short, vec![entry.clone(); 1_000]).await?;
+    let (short, long) = (little.create("short").await?, much.create("long").await?);
+    little.append(&short, vec![entry.clone(); 1_000]).await?;
     for _ in 0..20 {
-        kit.append(&long, vec![entry.clone(); 5_000]).await?;
+        much.append(&long, vec![entry.clone(); 5_000]).await?;
     }
-    let append = |session: &SessionRef| {
+    let append = |kit: &Kit, session: &SessionRef| {
         let (kit, session, entry) = (kit.clone(), session.clone(), entry.clone());
         async move {
             for _ in 0..BATCH {
@@ -29,11 +39,11 @@ pub(super) async fn res_002_an_append_does_not_slow_down_with_history(cx: &Conte
         }
     };
     let race = Race { batches: 12, most: 3.0 };
-    let ratio = race.run(|| append(&short), || append(&long)).await?;
+    let ratio = race.run(|| append(little, &short), || append(much, &long)).await?;
     ratio.map_err(|ratio| {
         Stop::fail(format!("an append costs {ratio:.1} times as much at 100,000 entries as at 1,000"))
     })?;
-    let read = |session: &SessionRef| {
+    let read = |kit: &Kit, session: &SessionRef| {
         let query = EntryQuery { order: Order::Latest, limit: 20, ..kit.committed(session) };
         let kit = kit.clone();
         async move {
@@ -43,7 +53,7 @@ pub(super) async fn res_002_an_append_does_not_slow_down_with_history(cx: &Conte
             Ok(())
         }
     };
-    let ratio = race.run(|| read(&short), || read(&long)).await?;
+    let ratio = race.run(|| read(little, &short), || read(much, &long)).await?;
     ratio.map_err(|ratio| {
         Stop::fail(format!("the newest page costs {ratio:.1} times as much at 100,000 entries as at 1,000"))
     })
