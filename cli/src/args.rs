@@ -4,6 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+const EXAMPLES: &str = "\
+Examples:
+  turnkeep chat --say \"hello\"                begin a session
+  turnkeep chat --last --say \"go on\"         continue it, also from another process
+  turnkeep sessions list                      all sessions of this workspace
+  turnkeep sessions show --last               one conversation
+  turnkeep import FILE.jsonl                  an export, or a session of the pi coding agent
+  turnkeep export ID --output FILE.jsonl      everything of a session, byte for byte
+  turnkeep store info                         where the data is, and what it promises
+";
+
 /// Keeps what AI agents and their users said and did: list, read, continue, import and export sessions.
 #[derive(Debug, Parser)]
 #[command(
@@ -14,7 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     propagate_version = true,
     max_term_width = 100,
     after_help = "Begin with:  turnkeep chat --say \"hello\"",
-    after_long_help = crate::exit::help(),
+    after_long_help = format!("{EXAMPLES}\n{}", crate::exit::help()),
 )]
 pub(crate) struct CommandLine {
     #[command(flatten)]
@@ -148,7 +159,7 @@ pub(crate) struct List {
     /// At most so many; all by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
-    /// Only those with this text in id, title, directory or conversation
+    /// Only those with this text in id, title, folder or conversation
     #[arg(long, value_name = "TEXT")]
     pub(crate) search: Option<String>,
     /// Only those made in this folder

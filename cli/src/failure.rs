@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io::{self, IsTerminal, Write};
 
-use serde_json::json;
+use serde::Serialize;
 use turnkeep::ErrorKind;
 
 use crate::exit;
@@ -29,6 +29,20 @@ pub(crate) enum Failure {
 pub(crate) struct Told {
     exit: u8,
     kind: Option<ErrorKind>,
+    message: String,
+    hint: Option<String>,
+}
+
+/// What a script is told.
+#[derive(Serialize)]
+struct ErrorLine {
+    error: ErrorData,
+}
+
+#[derive(Serialize)]
+struct ErrorData {
+    exit: u8,
+    code: Option<&'static str>,
     message: String,
     hint: Option<String>,
 }
@@ -88,8 +102,10 @@ impl Failure {
         let hint = told.hint.as_deref().map(text::line);
         // If nobody reads standard error, the exit code still tells.
         if as_json {
-            let error = json!({ "error": { "exit": told.exit, "code": told.kind.map(ErrorKind::code), "message": message, "hint": hint } });
-            let _ = writeln!(io::stderr(), "{}", text::json(&error.to_string()));
+            let (exit, code) = (told.exit, told.kind.map(ErrorKind::code));
+            let line = ErrorLine { error: ErrorData { exit, code, message, hint } };
+            let error = serde_json::to_string(&line).unwrap_or_default();
+            let _ = writeln!(io::stderr(), "{}", text::json(&error));
             return;
         }
         let paint = Paint::of_terminal(io::stderr().is_terminal());

@@ -21,9 +21,7 @@ fn main() -> ExitCode {
     let line = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(wrong) => {
-            // Help and version come this way, too. If nobody reads them, nobody misses them.
-            let _ = wrong.print();
-            return ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(exit::USAGE));
+            return refuse(&wrong);
         }
     };
     let json = line.global.json;
@@ -34,6 +32,21 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Help and version come this way, too.
+fn refuse(wrong: &clap::Error) -> ExitCode {
+    let code = u8::try_from(wrong.exit_code()).unwrap_or(exit::USAGE);
+    if wrong.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let text = wrong.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let failure = Failure::usage(first.strip_prefix("error: ").unwrap_or(first));
+        failure.exit(code).hint("--help shows what there is").tell(true);
+    } else {
+        // If nobody reads it, nobody misses it.
+        let _ = wrong.print();
+    }
+    ExitCode::from(code)
 }
 
 fn run(line: CommandLine) -> Outcome<u8> {

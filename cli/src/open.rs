@@ -72,7 +72,7 @@ pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
         options = options.wait(wait);
     }
     let workspace = options.open(store, id).await?;
-    tell_recovered(&workspace);
+    tell_recovered(global, &workspace);
     Ok(Opened { workspace, dir })
 }
 
@@ -80,10 +80,15 @@ async fn locate(global: &Global) -> Outcome<WorkspaceDir> {
     let dir = OpenOptions::new().app(APP).locate(&global.workspace).await?;
     match dir.fate() {
         Fate::Copied { of, .. } => {
-            note(&format!("this folder is a copy of {}; it begins with no sessions of its own", shown(of)));
+            note(
+                global.json,
+                &format!("this folder is a copy of {}; it begins with no sessions of its own", shown(of)),
+            );
         }
-        Fate::Moved { from } => note(&format!("this folder was {}; its sessions came along", shown(from))),
-        Fate::Adopted => note("the state of this workspace is not there; it begins empty"),
+        Fate::Moved { from } => {
+            note(global.json, &format!("this folder was {}; its sessions came along", shown(from)))
+        }
+        Fate::Adopted => note(global.json, "the state of this workspace is not there; it begins empty"),
         _ => {}
     }
     Ok(dir)
@@ -103,31 +108,43 @@ async fn sqlite(path: &Path, wait: Option<Duration>) -> Outcome<Arc<dyn Store>> 
 }
 
 /// Says what was left behind and closed, so that nobody wonders about a run that ended by itself.
-fn tell_recovered(workspace: &Workspace) {
+fn tell_recovered(global: &Global, workspace: &Workspace) {
     let report = workspace.recovered();
     match report.interrupted.as_slice() {
         [] => {}
-        [run] => note(&format!(
-            "a turn of session {} was left unfinished by a program that ended; it is marked interrupted",
-            text::line(run.session.id.as_str())
-        )),
-        runs => note(&format!(
-            "{} turns were left unfinished by programs that ended; they are marked interrupted",
-            runs.len()
-        )),
+        [run] => note(
+            global.json,
+            &format!(
+                "a turn of session {} was left unfinished by a program that ended; it is marked interrupted",
+                text::line(run.session.id.as_str())
+            ),
+        ),
+        runs => note(
+            global.json,
+            &format!(
+                "{} turns were left unfinished by programs that ended; they are marked interrupted",
+                runs.len()
+            ),
+        ),
     }
     for removed in &report.removed {
-        note(&format!(
-            "an import of session {} that was given up long ago was removed",
-            text::line(removed.id.as_str())
-        ));
+        note(
+            global.json,
+            &format!(
+                "an import of session {} that was given up long ago was removed",
+                text::line(removed.id.as_str())
+            ),
+        );
     }
     for (session, error) in &report.failed {
-        note(&format!(
-            "session {} cannot be recovered: {}",
-            text::line(session.id.as_str()),
-            text::line(&error.to_string())
-        ));
+        note(
+            global.json,
+            &format!(
+                "session {} cannot be recovered: {}",
+                text::line(session.id.as_str()),
+                text::line(&error.to_string())
+            ),
+        );
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use turnkeep::Session;
-use turnkeep::transfer::{self, ExportReport};
+use turnkeep::transfer::{self, ExportReport, Progress};
 
+use super::stop::Stop;
 use crate::args::{Export, Global};
 use crate::failure::{Failure, Outcome};
 use crate::output::guard::JsonGuard;
@@ -47,7 +48,9 @@ pub(crate) async fn run(global: &Global, export: Export, out: &mut Out) -> Outco
 async fn written(session: &Session, to: &mut (impl Write + Send)) -> turnkeep::Result<ExportReport> {
     let workspace = session.workspace();
     let store = workspace.store().as_ref();
-    transfer::export(store, workspace.id(), session.session_ref(), to, &mut transfer::quietly()).await
+    let stop = Stop::on_interrupt();
+    let mut told = |_: Progress| stop.wanted();
+    transfer::export(store, workspace.id(), session.session_ref(), to, &mut told).await
 }
 
 /// A reader that goes away is no failure, but what it got is no whole export: it has no footer.

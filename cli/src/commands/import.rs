@@ -2,16 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek};
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use turnkeep::transfer::{self, ImportOptions, ImportReport, Progress, Wholeness};
 use turnkeep::{ErrorKind, SessionId};
 
+use super::stop::Stop;
 use crate::args::{Global, Import};
 use crate::failure::{Failure, Outcome};
 use crate::output::words::{count, count_of, thousands};
@@ -33,11 +31,11 @@ pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outco
     let mut file = seekable(&import.file)?;
     let workspace = open::workspace(global).await?;
     let bar = bar();
-    let stop = stop_on_interrupt();
+    let stop = Stop::on_interrupt();
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        stop.wanted()
     };
     let options = ImportOptions { id, ..ImportOptions::default() };
     let store = workspace.store().as_ref();
@@ -78,18 +76,6 @@ fn spooled(from: &mut impl io::Read) -> io::Result<File> {
     io::copy(from, &mut copy)?;
     copy.rewind()?;
     Ok(copy)
-}
-
-/// Becomes true when Ctrl-C is pressed: the import then ends at its next step, and the same import goes on from there.
-fn stop_on_interrupt() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let pressed = Arc::clone(&stop);
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            pressed.store(true, Ordering::Relaxed);
-        }
-    });
-    stop
 }
 
 /// A file that is no session is another matter than an id that is none.

@@ -4,6 +4,7 @@ mod chat;
 mod export;
 mod import;
 mod sessions;
+mod stop;
 mod store;
 mod workspace;
 

@@ -13,6 +13,7 @@ pub(crate) mod words;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use style::Paint;
@@ -90,7 +91,11 @@ impl Out {
 }
 
 /// Says something beside the data: on standard error, where no script takes it for an answer.
-pub(crate) fn note(text: &str) {
+pub(crate) fn note(as_json: bool, text: &str) {
+    if as_json {
+        let _ = writeln!(io::stderr(), "{}", text::json(&json!({ "note": text }).to_string()));
+        return;
+    }
     let paint = Paint::of_terminal(io::stderr().is_terminal());
     // If nobody reads the notes, nobody misses them.
     let _ = writeln!(io::stderr(), "{} {text}", paint.note("note:"));

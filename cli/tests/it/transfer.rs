@@ -135,8 +135,22 @@ fn case_74_a_cancelled_session_shows_and_exports_alike() {
 }
 
 #[test]
-fn an_import_that_is_killed_leaves_nothing_to_see_and_the_next_one_completes_it() {
+fn an_import_that_is_cancelled_leaves_nothing_to_see_and_can_be_repeated() {
     let home = Home::new();
+    let file = home.file("big.jsonl", many_messages());
+    let file = file.to_str().unwrap();
+    home.ok(&["sessions", "list"]);
+    let running = home.start(&["import", file]);
+    wait_for_rows(&home);
+    running.signal(rustix::process::Signal::INT);
+    running.end().refused(130, "TK-CANCELLED");
+    assert!(home.ids().is_empty());
+    home.ok(&["import", file]);
+    assert_eq!(home.json(&["sessions", "show", "big", "--latest", "1"])["session"]["messages"], 20_000);
+}
+
+/// A session of the pi coding agent with 20,000 messages.
+fn many_messages() -> String {
     let mut lines = String::from(
         "{\"type\":\"session\",\"id\":\"big\",\"timestamp\":\"2025-11-20T10:00:00.000Z\",\"cwd\":\"/p\",\"provider\":\"p\",\"modelId\":\"m\",\"thinkingLevel\":\"off\"}\n",
     );
@@ -145,25 +159,34 @@ fn an_import_that_is_killed_leaves_nothing_to_see_and_the_next_one_completes_it(
             "{{\"type\":\"message\",\"timestamp\":\"2025-11-20T10:00:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":\"message {number}\"}}]}}}}\n"
         ));
     }
-    let file = home.file("big.jsonl", lines);
-    let file = file.to_str().unwrap();
-    home.ok(&["sessions", "list"]);
-    let database = home.database();
-    let running = home.start(&["import", file]);
-    // Into its middle: some rows are in the file, the session is not sealed.
-    let conn = rusqlite::Connection::open(&database).unwrap();
-    for round in 0.. {
-        assert!(round < 6_000, "the import never began");
+    lines
+}
+
+/// Waits until an import is in its middle: some rows are in the file, the session is not in use yet.
+fn wait_for_rows(home: &Home) {
+    let conn = rusqlite::Connection::open(home.database()).unwrap();
+    for _ in 0..6_000 {
         let begun: i64 = conn
             .query_row("SELECT count(*) FROM sessions WHERE state = 'restoring' AND head > 0", [], |row| {
                 row.get(0)
             })
             .unwrap();
         if begun > 0 {
-            break;
+            return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    panic!("the import never began");
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_nothing_to_see_and_the_next_one_completes_it() {
+    let home = Home::new();
+    let file = home.file("big.jsonl", many_messages());
+    let file = file.to_str().unwrap();
+    home.ok(&["sessions", "list"]);
+    let running = home.start(&["import", file]);
+    wait_for_rows(&home);
     let killed = running.kill();
     assert_eq!(killed.code, 128 + 9, "the import was over too soon: {}", killed.out);
     assert!(home.ids().is_empty(), "a part of a session is never seen");

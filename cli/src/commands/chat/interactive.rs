@@ -182,15 +182,15 @@ impl Conversation<'_> {
         if turn.was_cancelled() {
             out.line("")?;
             out.flush()?;
-            note("cancelled; your message is kept, the answer so far is only shown");
+            note(false, "cancelled; your message is kept, the answer so far is only shown");
         }
         Ok(())
     }
 
     /// Shows the newest messages of a session that is continued.
     async fn recall(&self, out: &mut Out) -> Outcome<()> {
-        let newest = show::messages(&self.session, Some(SHOWN)).await?;
-        self.present(&newest, out).await
+        let newest = self.session.history().latest(SHOWN).await?;
+        self.present(&newest.items, out).await
     }
 
     async fn present(&self, messages: &[turnkeep::HistoryItem], out: &mut Out) -> Outcome<()> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use turnkeep::{Session, Workspace};
 
 use crate::args::{Chat, Global, Provider, Resume, Talk};
+use crate::commands::sessions::refuse_empty_title;
 use crate::failure::{Failure, Outcome};
 use crate::output::session::{SessionData, name};
 use crate::output::words::count;
@@ -43,7 +44,7 @@ pub(crate) struct Conversation<'a> {
 }
 
 pub(crate) async fn run(global: &Global, chat: Chat, out: &mut Out) -> Outcome<u8> {
-    check(&chat.talk, out)?;
+    check(&chat.talk, chat.title.as_deref(), out)?;
     let workspace = open::workspace(global).await?;
     let session = match (&chat.session, chat.last) {
         (Some(id), _) => pick::by_id(&workspace, id).await?,
@@ -54,15 +55,18 @@ pub(crate) async fn run(global: &Global, chat: Chat, out: &mut Out) -> Outcome<u
 }
 
 pub(crate) async fn resume(global: &Global, resume: Resume, out: &mut Out) -> Outcome<u8> {
-    check(&resume.talk, out)?;
+    check(&resume.talk, None, out)?;
     let workspace = open::workspace(global).await?;
     let session = pick::session(&workspace, &resume.pick).await?;
     converse(global, workspace, session, &resume.talk, out).await
 }
 
-fn check(talk: &Talk, out: &Out) -> Outcome<()> {
+fn check(talk: &Talk, title: Option<&str>, out: &Out) -> Outcome<()> {
     if talk.say.is_empty() && out.json {
         return Err(Failure::usage("--json needs something to say").hint("give it with --say TEXT"));
+    }
+    if let Some(title) = title {
+        refuse_empty_title(title)?;
     }
     if talk.say.iter().any(|text| text.trim().is_empty()) {
         return Err(Failure::usage("there is nothing to say; give some text with --say"));
@@ -126,7 +130,7 @@ impl Conversation<'_> {
             let provider = ProviderData { name: self.provider.name(), offline: true };
             out.json(&Answer { session: SessionData::from(&row), provider, turns })?;
         } else if cancelled {
-            note("the turn was cancelled; your message is kept, the answer so far is only shown");
+            note(false, "the turn was cancelled; your message is kept, the answer so far is only shown");
         }
         Ok(if cancelled { exit::CANCELLED } else { exit::OK })
     }

@@ -40,6 +40,8 @@ impl Conversation<'_> {
     /// Says something and shows the answer. The message is durable before the provider is asked; the answer is
     /// complete or not there.
     pub(super) async fn turn(&mut self, said: &str, out: &mut Out) -> Outcome<Turn> {
+        // What stands above the answer is seen before the wait for it.
+        let mut shown = out.flush();
         let mut turn =
             Turn { said: said.to_owned(), run: None, state: RunState::Cancelled, answer: String::new() };
         let begin = self
@@ -54,7 +56,6 @@ impl Conversation<'_> {
             run = begin.into_future() => run?,
         };
         turn.run = Some(run.id().to_string());
-        let mut shown = Ok(());
         let answered = match self.answer(&run, &mut turn.answer, &mut shown, out).await {
             Ok(answered) => answered,
             Err(failure) => {

@@ -5,3 +5,13 @@ pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod rename;
 pub(crate) mod show;
+
+use crate::failure::{Failure, Outcome};
+
+/// A title of blanks only would look like none.
+pub(crate) fn refuse_empty_title(title: &str) -> Outcome<()> {
+    if title.trim().is_empty() {
+        return Err(Failure::usage("the title is empty; give some text"));
+    }
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use turnkeep::SessionId;
 
+use super::refuse_empty_title;
 use crate::args::{Global, New};
 use crate::failure::Outcome;
 use crate::output::session::OneSession;
@@ -9,6 +10,9 @@ use crate::output::{Out, text};
 use crate::{exit, open};
 
 pub(crate) async fn run(global: &Global, new: New, out: &mut Out) -> Outcome<u8> {
+    if let Some(title) = &new.title {
+        refuse_empty_title(title)?;
+    }
     let id = new.id.map(SessionId::new).transpose()?;
     let workspace = open::workspace(global).await?;
     let mut create = workspace.sessions().create().cwd(&global.workspace);

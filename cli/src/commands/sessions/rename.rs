@@ -1,5 +1,6 @@
 //! `turnkeep sessions rename`
 
+use super::refuse_empty_title;
 use crate::args::{Global, Rename};
 use crate::failure::{Failure, Outcome};
 use crate::output::session::{OneSession, name};
@@ -16,9 +17,7 @@ pub(crate) async fn run(global: &Global, rename: Rename, out: &mut Out) -> Outco
                 .hint("turnkeep sessions rename ID TITLE, or turnkeep sessions rename --last TITLE"));
         }
     };
-    if title.trim().is_empty() {
-        return Err(Failure::usage("the title is empty; give some text"));
-    }
+    refuse_empty_title(title)?;
     let workspace = open::workspace(global).await?;
     let session = match id {
         Some(id) => pick::by_id(&workspace, id).await?,

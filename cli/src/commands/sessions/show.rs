@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use turnkeep::model::{Run, RunState, SessionRow, role};
-use turnkeep::{HistoryItem, Order, Session};
+use turnkeep::{Cursor, HistoryItem, Order, Session};
 
 use crate::args::{Global, Show};
 use crate::failure::Outcome;
@@ -37,8 +37,12 @@ pub(crate) async fn run(global: &Global, show: Show, out: &mut Out) -> Outcome<u
     let session = pick::session(&workspace, &show.pick).await?;
     let row = session.info().await?;
     let runs = runs(&session).await?;
-    let messages = messages(&session, show.latest).await?;
+    let mut pages = Pages::new(&session, show.latest);
     if out.json {
+        let mut messages = Vec::new();
+        while let Some(page) = pages.next().await? {
+            messages.extend(page);
+        }
         out.json(&Answer {
             session: SessionData::from(&row),
             messages: messages.iter().map(MessageData::from).collect(),
@@ -48,9 +52,12 @@ pub(crate) async fn run(global: &Global, show: Show, out: &mut Out) -> Outcome<u
     }
     head(&row, out)?;
     let by_id = by_id(&runs);
-    for item in &messages {
-        out.line("")?;
-        message(item, &by_id, show.full, out)?;
+    // Page by page, so that the longest conversation needs little memory and begins at once.
+    while let Some(page) = pages.next().await? {
+        for item in &page {
+            out.line("")?;
+            message(item, &by_id, show.full, out)?;
+        }
     }
     if runs.iter().any(|run| run.state != RunState::Completed) {
         out.line("")?;
@@ -82,24 +89,36 @@ pub(crate) fn by_id(runs: &[Run]) -> HashMap<&str, &Run> {
     runs.iter().map(|run| (run.id.as_str(), run)).collect()
 }
 
-/// The conversation as people had it, or the newest messages of it.
-pub(crate) async fn messages(session: &Session, latest: Option<u32>) -> Outcome<Vec<HistoryItem>> {
-    if let Some(latest) = latest {
-        return Ok(session.history().latest(latest).await?.items);
+/// The conversation as people had it, page by page; or the newest messages of it.
+pub(crate) struct Pages<'a> {
+    session: &'a Session,
+    latest: Option<u32>,
+    cursor: Option<Cursor>,
+    begun: bool,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(session: &'a Session, latest: Option<u32>) -> Self {
+        Self { session, latest, cursor: None, begun: false }
     }
-    let mut messages = Vec::new();
-    let mut cursor = None;
-    loop {
-        let mut query = session.history().limit(1_000);
-        if let Some(cursor) = cursor.take() {
-            query = query.cursor(cursor);
+
+    /// The next messages; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Outcome<Option<Vec<HistoryItem>>> {
+        let mut query = self.session.history();
+        query = match self.latest {
+            Some(latest) => query.latest(latest),
+            None => query.limit(1_000),
+        };
+        match (self.cursor.take(), self.begun) {
+            (Some(cursor), _) => query = query.cursor(cursor),
+            (None, true) => return Ok(None),
+            (None, false) => {}
         }
+        self.begun = true;
         let page = query.await?;
-        messages.extend(page.items);
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(messages);
-        }
+        // The page before the newest messages was not asked for.
+        self.cursor = page.next.filter(|_| self.latest.is_none());
+        Ok(Some(page.items))
     }
 }
 
@@ -147,6 +166,7 @@ pub(crate) fn message(
     let fate = match run.map(|run| (run.number, run.state)) {
         _ if item.is_partial() => Some("unfinished".to_owned()),
         Some((_, RunState::Completed)) | None => None,
+        Some((number, RunState::Pending | RunState::Running)) => Some(format!("run {number} under way")),
         Some((number, other)) => Some(format!("run {number} {}", state(other))),
     };
     let fate = fate.map(|fate| format!("  {}", out.paint.warn(&fate))).unwrap_or_default();

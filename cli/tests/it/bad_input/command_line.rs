@@ -24,6 +24,12 @@ fn a_wrong_command_line_is_refused_with_the_usage() {
         assert_eq!(ran.code, i32::from(USAGE), "{args:?}");
         assert!(ran.err.contains("Usage: ") || ran.err.contains("--help"), "{args:?}: {}", ran.err);
     }
+    let ran = home.run(&["--json", "sessions", "show"]);
+    let error: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((ran.code, &error["error"]["exit"]), (2, &2.into()), "{error}");
+    for args in [&["sessions", "new", "--title", " "][..], &["chat", "--title", "", "--say", "x"]] {
+        home.run(args).refused(USAGE, "the title is empty");
+    }
     all_is_as_it_was(&home);
 }
 
