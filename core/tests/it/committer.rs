@@ -325,6 +325,20 @@ fn a_panic_of_the_engine_answers_everybody() {
 }
 
 #[test]
+fn a_poisoned_store_does_not_keep_the_lock_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("write.lock");
+    let other = WriteLock::open(&path).unwrap();
+    let control = Control::new();
+    control.script().ends = [End::UnknownAndLost].into();
+    let committer = control.committer_with_lock(WriteLock::open(&path).unwrap());
+    assert_eq!(wait(committer.commit(say(0, "x"))).unwrap_err().kind(), ErrorKind::CommitUnknown);
+    // The answer may come before the lock is given back, but the writer does nothing in between.
+    assert!(other.lock_until(Instant::now() + Duration::from_secs(60)).unwrap());
+    assert_eq!(wait(committer.commit(say(0, "y"))).unwrap_err().kind(), ErrorKind::Poisoned);
+}
+
+#[test]
 fn a_panic_of_a_chore_is_no_hang_either() {
     let control = Control::new();
     let committer = control.committer();

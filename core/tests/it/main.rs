@@ -16,5 +16,8 @@ mod leases;
 mod model;
 mod naive;
 mod requests;
+mod restoring;
+mod streams;
 mod tape;
 mod transitions;
+mod validation;

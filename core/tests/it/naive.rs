@@ -287,7 +287,7 @@ impl Naive {
         let before = before.expect("a changed session is there");
         assert_eq!(before.session_ref(), row.session_ref());
         assert!(before.revision < row.revision, "every change moves the revision");
-        assert!(row.state == SessionState::Restoring || before.updated_at <= row.updated_at);
+        assert!(before.state == SessionState::Restoring || before.updated_at <= row.updated_at);
         if change == SessionChange::Counters {
             assert_eq!((before.state, before.created_at), (row.state, row.created_at));
             assert_eq!(before.profile, row.profile);
