@@ -163,7 +163,7 @@ pub(crate) fn short_ids(rows: &[SessionRow]) -> Vec<String> {
             let after = sorted.get(at + 1);
             let shared = [before, after].into_iter().flatten().map(|other| common(id, other)).max();
             let shown = SHORT_ID.max(shared.unwrap_or(0) + 1);
-            // An id that is hardly longer is shown whole; and a short one with unsafe characters is no beginning.
+            // A beginning counts in bytes when it is looked up, so only plain ids are shortened.
             match id.char_indices().nth(shown) {
                 Some((end, _)) if id.is_ascii() => id.get(..end).unwrap_or(id).to_owned(),
                 _ => text::line(id),
