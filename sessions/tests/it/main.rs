@@ -6,8 +6,9 @@ mod replay_property;
 
 mod site;
 
-mod both;
+mod attempts;
 mod blocking;
+mod both;
 mod cases;
 mod entries;
 mod faults;
