@@ -57,13 +57,38 @@ impl<'de> Deserialize<'de> for Object<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                while let Some(Name(name)) = map.next_key()? {
                     fields.push((name, map.next_value::<&'de RawValue>()?));
                 }
                 Ok(Object(fields))
             }
         }
         deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The name of a field, borrowed unless it has escapes. A `Cow` of serde's own is always a copy.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }
 
@@ -180,7 +205,7 @@ mod tests {
 
     #[test]
     fn repeated_fields_are_kept_and_the_last_one_counts() {
-        let object = Object::parse(r#" {"a":1, "b":"x","a": [2, 3] }"#).unwrap();
+        let object = Object::parse(r#" {"a":1, "\u0062":"x","a": [2, 3] }"#).unwrap();
         assert_eq!(object.raw("a"), Some("[2, 3]"));
         assert_eq!(object.string("b").as_deref(), Some("x"));
         assert_eq!(object.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "b", "a"]);

@@ -122,7 +122,10 @@ impl<R: BufRead> Lines<R> {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8], longest: usize) -> (Vec<(u64, bool, Result<String, DropReason>)>, [u8; 32]) {
+    /// Number, whether a line break ends it, text.
+    type Found = (u64, bool, Result<String, DropReason>);
+
+    fn all(bytes: &[u8], longest: usize) -> (Vec<Found>, [u8; 32]) {
         // A tiny buffer, so that lines come in pieces.
         let mut lines = Lines::new(io::BufReader::with_capacity(3, bytes), longest);
         let mut found = Vec::new();
