@@ -81,7 +81,7 @@ pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connec
     let conn = open(path, options, false)?;
     let prepare = || -> rusqlite::Result<()> {
         harden(&conn)?;
-        conn.pragma_update(None, "cache_size", -8_000)?;
+        conn.pragma_update(None, "cache_size", -16_000)?;
         conn.pragma_update(None, "query_only", true)?;
         // The first statement reads the tables, so that an unreadable store is found now.
         conn.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))

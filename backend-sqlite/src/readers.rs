@@ -2,14 +2,19 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::closed;
+
+/// How long a reader looks for the next job before it sleeps. Waking a sleeping thread takes about as long, and
+/// reads come in rows.
+const LOOK: Duration = Duration::from_micros(30);
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -23,13 +28,23 @@ pub(crate) struct Readers {
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
-    moved: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    /// Threads that sleep. The one that slept in last is woken first: its connection has the newest pages at hand.
+    asleep: Vec<Thread>,
+    /// Threads that look for a job without sleeping.
+    looking: usize,
     closed: bool,
+}
+
+impl State {
+    /// A thread to wake for the newest job, unless one looks for it anyway.
+    fn wake_for_newest(&mut self) -> Option<Thread> {
+        if self.looking >= self.jobs.len() { None } else { self.asleep.pop() }
+    }
 }
 
 impl std::fmt::Debug for Queue {
@@ -45,18 +60,44 @@ impl Queue {
     }
 
     fn work(&self, conn: &Connection) {
+        while let Some(job) = self.next() {
+            // A panic here is a bug of ours; it must not take the thread, or reads would wait for ever.
+            let _ = catch_unwind(AssertUnwindSafe(|| job(conn)));
+        }
+    }
+
+    /// The next job; `None` when the readers are closed and nothing is left.
+    fn next(&self) -> Option<Job> {
         let mut state = self.state();
+        if state.jobs.is_empty() && !state.closed {
+            state.looking += 1;
+            drop(state);
+            let until = Instant::now() + LOOK;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+                if let Ok(state) = self.state.try_lock()
+                    && (!state.jobs.is_empty() || state.closed)
+                {
+                    break;
+                }
+            }
+            state = self.state();
+            state.looking -= 1;
+        }
         loop {
             if let Some(job) = state.jobs.pop_front() {
-                drop(state);
-                // A panic here is a bug of ours; it must not take the thread, or reads would wait for ever.
-                let _ = catch_unwind(AssertUnwindSafe(|| job(conn)));
-                state = self.state();
-            } else if state.closed {
-                return;
-            } else {
-                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                return Some(job);
             }
+            if state.closed {
+                return None;
+            }
+            let me = std::thread::current();
+            state.asleep.push(me.clone());
+            drop(state);
+            std::thread::park();
+            state = self.state();
+            // Sleep may end by itself.
+            state.asleep.retain(|thread| thread.id() != me.id());
         }
     }
 }
@@ -108,14 +149,17 @@ impl Readers {
                 let _ = reply.send(read(conn));
             }
         });
-        {
+        let asleep = {
             let mut state = self.queue.state();
             if state.closed {
                 return Err(closed().with_operation(operation));
             }
             state.jobs.push_back(job);
+            state.wake_for_newest()
+        };
+        if let Some(thread) = asleep {
+            thread.unpark();
         }
-        self.queue.moved.notify_one();
         let answer = answer.await.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Io, "a read ended without an answer; this is a bug of turnkeep"))
         });
@@ -127,8 +171,12 @@ impl Readers {
     }
 
     fn stop(&self) {
-        self.queue.state().closed = true;
-        self.queue.moved.notify_all();
+        let asleep = {
+            let mut state = self.queue.state();
+            state.closed = true;
+            std::mem::take(&mut state.asleep)
+        };
+        asleep.iter().for_each(Thread::unpark);
     }
 
     /// Ends the threads after the reads that are queued.

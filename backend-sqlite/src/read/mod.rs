@@ -41,7 +41,7 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // Nothing was written. An error that ended the transaction has been answered already.
         if !self.conn.is_autocommit() {
-            let _ = self.conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+            let _ = self.conn.prepare_cached("COMMIT").and_then(|mut end| end.execute([]));
         }
     }
 }
@@ -58,18 +58,19 @@ pub(crate) struct Found {
     pub(crate) skey: i64,
     pub(crate) leaf: Option<u32>,
     pub(crate) revision: i64,
+    pub(crate) head: Option<u32>,
 }
 
 /// The key of a session in use. Lives that are over or still being built are not found.
 pub(crate) fn find(conn: &Connection, workspace: &WorkspaceId, session: &SessionRef) -> Result<Found> {
-    const FIND: &str = "SELECT s.skey, s.leaf, s.revision FROM workspaces w CROSS JOIN sessions s
+    const FIND: &str = "SELECT s.skey, s.leaf, s.revision, s.head FROM workspaces w CROSS JOIN sessions s
          ON s.wkey = w.wkey AND s.id = ?2 AND s.state <> 'deleted'
          WHERE w.id = ?1 AND s.incarnation = ?3 AND s.state = 'active'";
     conn.prepare_cached(FIND)
         .and_then(|mut find| {
             let named = params![workspace.as_str(), session.id.as_str(), session.incarnation.as_bytes()];
             find.query_row(named, |row| {
-                Ok(Found { skey: row.get(0)?, leaf: row.get(1)?, revision: row.get(2)? })
+                Ok(Found { skey: row.get(0)?, leaf: row.get(1)?, revision: row.get(2)?, head: row.get(3)? })
             })
             .optional()
         })

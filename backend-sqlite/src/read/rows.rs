@@ -57,9 +57,10 @@ pub(crate) fn rows(conn: &Connection, query: &RowQuery, limits: &Limits) -> Resu
     let mut walk = Walk { conn, query, position, page };
     match &query.subject {
         RowSubject::Session(session) => {
-            let skey = find(conn, &query.workspace, session)?.skey;
+            let found = find(conn, &query.workspace, session)?;
+            let skey = found.skey;
             let _ = walk.image(skey)?
-                && walk.entries(skey)?
+                && walk.entries(skey, found.head.unwrap_or(0))?
                 && walk.runs(skey, session)?
                 && walk.streams(skey)?
                 && walk.events(skey)?
@@ -103,11 +104,17 @@ impl Walk<'_> {
         Ok(self.page.push(session_bytes(&row), || Row::Session(SessionImage::from(&row))))
     }
 
-    fn entries(&mut self, skey: i64) -> Result<bool> {
+    /// Numbers are contiguous up to the head. A gap means damage, and a copy must not carry it on as if all was well.
+    fn entries(&mut self, skey: i64, head: u32) -> Result<bool> {
         if !self.comes(RowKind::Entry) {
             return Ok(true);
         }
-        let after = if let Some(Place::Entry(number)) = self.position { number } else { 0 };
+        let after = match self.position {
+            None | Some(Place::Session) => 0,
+            Some(Place::Entry(number)) => number,
+            Some(_) => return Ok(true),
+        };
+        let mut last = after;
         let text = format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid");
         let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
         let mut rows =
@@ -115,11 +122,24 @@ impl Walk<'_> {
         let mut reader = EntryReader::new();
         while let Some(row) = rows.next().map_err(sql)? {
             let entry = reader.read(&mut Fields::new("entries", row))?;
+            let before = std::mem::replace(&mut last, entry.number.get());
+            if before.checked_add(1) != Some(last) {
+                return Err(self.gap(before));
+            }
             if !self.page.push(entry_bytes(&entry), || Row::Entry(entry)) {
                 return Ok(false);
             }
         }
-        Ok(true)
+        if last == head { Ok(true) } else { Err(self.gap(last)) }
+    }
+
+    fn gap(&self, after: u32) -> Error {
+        let error = Error::new(ErrorKind::Corrupt, "entries of the session are missing; verify the store")
+            .with("after_entry", after);
+        match &self.query.subject {
+            RowSubject::Session(session) => error.with("session", session),
+            RowSubject::Unowned => error,
+        }
     }
 
     fn runs(&mut self, skey: i64, session: &SessionRef) -> Result<bool> {

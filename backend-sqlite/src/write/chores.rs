@@ -1,4 +1,4 @@
-//! What the writer does between commits: checkpoints, slices of purges, old lock files.
+//! What the writer does between commits and at its end: checkpoints, slices of purges, old lock files.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -31,19 +31,11 @@ pub(crate) struct Chores {
     rounds: u32,
     expiry: Option<ExpiryWalk>,
     next_expiry: Instant,
-    swept: bool,
 }
 
 impl Chores {
     pub(super) fn new(turn: WriteLock) -> Self {
-        Self {
-            turn,
-            deleted_may_wait: true,
-            rounds: 0,
-            expiry: None,
-            next_expiry: Instant::now(),
-            swept: false,
-        }
+        Self { turn, deleted_may_wait: true, rounds: 0, expiry: None, next_expiry: Instant::now() }
     }
 
     /// There may be deleted sessions to purge.
@@ -64,13 +56,12 @@ impl Writer {
         }
         self.chores.rounds = self.chores.rounds.wrapping_add(1);
         let mut more = false;
-        if self.chores.deleted_may_wait && (idle || self.chores.rounds % PURGE_EVERY == 0) {
+        if self.chores.deleted_may_wait && (idle || self.chores.rounds.is_multiple_of(PURGE_EVERY)) {
             // What cannot be purged now waits for the next deletion or the next process.
             more |= matches!(self.purge_slice(), Ok(Some(_)));
         }
         if idle {
             more |= self.expire().unwrap_or(false);
-            self.sweep_owners();
         }
         more
     }
@@ -174,15 +165,14 @@ impl Writer {
         next.map(|next| next.is_some())
     }
 
-    /// Removes lock files of dead owners that no lease names, once per open handle.
-    fn sweep_owners(&mut self) {
-        if std::mem::replace(&mut self.chores.swept, true) {
-            return;
-        }
+    /// Removes the lock files of dead owners that no lease names. Done at the end, so that the file of this handle
+    /// goes too, if it left no lease behind.
+    pub(super) fn sweep_owners(&self) {
         let named = self
             .conn
             .prepare("SELECT DISTINCT owner FROM leases WHERE state = 'held'")
             .and_then(|mut read| read.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>());
+        // If nobody can say which are named, all stay.
         if let Ok(named) = named {
             let named: HashSet<[u8; 16]> = named;
             owner::sweep(&self.owners.folder, |owner: OwnerId| named.contains(owner.as_bytes()));

@@ -200,6 +200,7 @@ impl Engine for Writer {
     fn close(&mut self) -> Result<()> {
         // Whoever closes last empties the log; the engine does that itself when the connection goes.
         self.owner_lock = None;
+        self.sweep_owners();
         let checkpoint = if self.poisoned.is_none() { self.checkpoint() } else { Ok(()) };
         self.conn.flush_prepared_statement_cache();
         checkpoint

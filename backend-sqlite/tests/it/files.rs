@@ -36,7 +36,8 @@ fn case_68_files_are_private_under_a_common_umask() {
             assert_eq!(mode(&file.unwrap().path()), 0o600);
         }
         seen.sort();
-        let expected = ["", "-shm", "-wal", ".owners", ".write.lock"].map(|end| format!("state.sqlite3{end}"));
+        let expected =
+            ["", "-shm", "-wal", ".owners", ".write.lock"].map(|end| format!("state.sqlite3{end}"));
         let mut expected: Vec<String> = expected.into_iter().chain(["backup.sqlite3".to_owned()]).collect();
         expected.sort();
         assert_eq!(seen, expected);
@@ -46,7 +47,10 @@ fn case_68_files_are_private_under_a_common_umask() {
     let (folder, _) = fresh();
     let path = folder.path().join("made").join("state.sqlite3");
     let child = Command::new("sh")
-        .args(["-c", "umask 022 && exec \"$0\" --exact files::case_68_files_are_private_under_a_common_umask"])
+        .args([
+            "-c",
+            "umask 022 && exec \"$0\" --exact files::case_68_files_are_private_under_a_common_umask",
+        ])
         .arg(std::env::current_exe().unwrap())
         .env(CHILD, &path)
         .output()

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rusqlite::Connection;
-use turnkeep_core::{ErrorKind, Store};
+use turnkeep_core::query::RowQuery;
+use turnkeep_core::{ErrorKind, Maintenance, Store};
 use turnkeep_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::support::{block_on, close, fresh, open, refusal, session_of, texts};
@@ -153,18 +154,48 @@ fn a_truncated_file_is_corrupt_and_never_silently_empty() {
     close(&open(&path));
 }
 
+/// Everything of the session, or the refusal that met the damage.
+fn export(
+    path: &Path,
+    session: &turnkeep_core::SessionRef,
+) -> turnkeep_core::Result<Vec<turnkeep_core::model::Row>> {
+    let store = SqliteStore::open_blocking(path)?;
+    let mut query = RowQuery::session(crate::support::workspace(), session.clone());
+    query.limit = 10_000;
+    let rows = block_on(store.rows(&query));
+    let whole = block_on(store.verify()).unwrap().damage.is_empty();
+    assert!(!whole, "verify does not see the damage");
+    drop(store);
+    rows.map(|page| page.items)
+}
+
 #[test]
-fn flipped_bits_in_any_page_header_are_corrupt() {
+fn flipped_bits_are_met_as_corrupt_and_never_as_a_shorter_history() {
     let (_folder, path) = fresh();
-    filled(&path, 300);
+    let store = open(&path);
+    let session = session_of(&store, "s", 300);
+    let mut query = RowQuery::session(crate::support::workspace(), session.clone());
+    query.limit = 10_000;
+    let rows = block_on(store.rows(&query)).unwrap().items;
+    close(&store);
     let whole = fs::read(&path).unwrap();
+    let mut met = 0;
     for page in 1..whole.len() / 8192 {
         let mut damaged = whole.clone();
+        // The kind of the page and the number of its cells.
         damaged[page * 8192] ^= 0xff;
-        damaged[page * 8192 + 3] ^= 0xff;
+        damaged[page * 8192 + 4] ^= 0x01;
         fs::write(&path, &damaged).unwrap();
-        assert_eq!(refusal(&path).kind(), ErrorKind::Corrupt, "page {}", page + 1);
+        match export(&path, &session) {
+            Ok(found) => assert!(found == rows, "page {} changed what is read", page + 1),
+            Err(error) => {
+                met += 1;
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "page {}", page + 1);
+            }
+        }
+        let _ = fs::remove_file(path.with_file_name("state.sqlite3-wal"));
     }
+    assert!(met > 10, "damaged pages were met {met} times");
     // The last is the version that a writer must know; without it the engine still reads.
     for (byte, kind) in [(0, ErrorKind::Corrupt), (16, ErrorKind::Corrupt), (18, ErrorKind::ReadOnly)] {
         let mut damaged = whole.clone();
@@ -250,7 +281,8 @@ fn readers_open_while_a_writer_is_at_work() {
     filled(&path, 1);
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let store = SqliteOptions::new(&path).busy_timeout(std::time::Duration::from_millis(50)).open_blocking().unwrap();
+    let store =
+        SqliteOptions::new(&path).busy_timeout(std::time::Duration::from_millis(50)).open_blocking().unwrap();
     close(&store);
 }
 
