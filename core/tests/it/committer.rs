@@ -478,3 +478,46 @@ fn many_threads_lose_nothing_and_double_nothing() {
     }
     assert!(control.count(&Call::Commit) <= 400);
 }
+
+/// Threads that repeat with their request until they are told, over an engine that fails every third time.
+#[test]
+fn repeats_through_failing_groups_land_every_commit_exactly_once_and_in_order() {
+    const ROUNDS: u32 = 40;
+    let control = Control::new();
+    {
+        let mut script = control.script();
+        script.fail_every = 3;
+        script.full_at = Some("never fits");
+    }
+    let committer = control.committer();
+    let hopeless =
+        || assert_eq!(wait(committer.commit(say(9, "never fits"))).unwrap_err().kind(), ErrorKind::Full);
+    std::thread::scope(|scope| {
+        for place in 0..6 {
+            let committer = &committer;
+            scope.spawn(move || {
+                for round in 1..=ROUNDS {
+                    let id = RequestId::host(format!("{place}/{round}")).unwrap();
+                    let commit =
+                        say(place, &format!("m{round}")).request(Request::in_session(id, nth(place)));
+                    let mut tries = 0;
+                    let receipt = loop {
+                        match wait(committer.commit(commit.clone())) {
+                            Ok(receipt) => break receipt,
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::Full),
+                        }
+                        tries += 1;
+                        assert!(tries < 1000, "a commit never lands");
+                    };
+                    assert_eq!(receipt.entries(0).collect::<Vec<_>>(), [no(round)]);
+                }
+            });
+        }
+        (0..10).for_each(|_| hopeless());
+    });
+    for place in 0..6 {
+        let texts: Vec<_> = (1..=ROUNDS).map(|round| format!("m{round}")).collect();
+        assert_eq!(control.texts(&nth(place)), texts);
+    }
+    assert!(control.texts(&nth(9)).is_empty());
+}

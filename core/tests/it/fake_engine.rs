@@ -50,6 +50,8 @@ pub(crate) struct Script {
     /// Look-ups in this workspace fail.
     pub(crate) damaged: Option<WorkspaceId>,
     pub(crate) begin_fails: bool,
+    /// Of so many commits of the engine one applies nothing; 0 means that none does.
+    pub(crate) fail_every: usize,
     pub(crate) rollback_fails: bool,
     /// Slices of chores that are left; `None` means that they never end.
     pub(crate) chores: Option<u32>,
@@ -223,6 +225,10 @@ impl Engine for FakeEngine {
         self.control.note(Call::Commit);
         let open = self.open.take().unwrap();
         let mut script = self.control.script();
+        let commits = script.calls.iter().filter(|call| **call == Call::Commit).count();
+        if script.fail_every > 0 && commits % script.fail_every == 0 {
+            script.ends.push_front(End::NothingApplied);
+        }
         let error = |kind| Error::new(kind, "ordered by the test");
         match script.ends.pop_front() {
             None => script.store = open,

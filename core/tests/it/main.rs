@@ -5,6 +5,7 @@
 mod against_model;
 mod along_the_way;
 mod bench;
+mod cases;
 mod committer;
 mod compare;
 mod copies;
