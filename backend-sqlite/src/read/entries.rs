@@ -246,3 +246,46 @@ fn visible(set: VisibilitySet) -> String {
         text
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use turnkeep_core::id::EntryKind;
+    use turnkeep_core::{Incarnation, Order, SessionId, WorkspaceId};
+
+    use super::*;
+    use crate::read::plans::check;
+
+    fn query() -> EntryQuery {
+        let id = SessionId::new("s").unwrap();
+        let session = SessionRef { id, incarnation: Incarnation::from_bytes([0; 16]) };
+        EntryQuery::new(WorkspaceId::new("w").unwrap(), session)
+    }
+
+    fn kinds(names: &[&str]) -> Vec<EntryKind> {
+        names.iter().map(|name| EntryKind::new(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_range_is_one_walk_along_the_row_keys() {
+        for order in [Order::Ascending, Order::Descending, Order::Latest] {
+            let by_key = &["SEARCH entries USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"];
+            check(statement(&EntryQuery { order, ..query() }, 1), by_key);
+            let path = Some(PathTo::Leaf);
+            check(statement(&EntryQuery { order, path, kinds: kinds(&["message"]), ..query() }, 1), by_key);
+        }
+    }
+
+    #[test]
+    fn a_rare_kind_is_one_walk_along_its_index_within_the_bounds() {
+        for order in [Order::Ascending, Order::Descending, Order::Latest] {
+            let query = EntryQuery { order, kinds: kinds(&["compaction"]), ..query() };
+            check(statement(&query, 1), &["entries_by_kind (<expr>=? AND kind=? AND rowid>? AND rowid<?)"]);
+        }
+    }
+
+    #[test]
+    fn several_rare_kinds_are_looked_up_in_the_index_first() {
+        let query = EntryQuery { kinds: kinds(&["turn_start", "turn_end"]), ..query() };
+        check(statement(&query, 1), &["SEARCH entries USING INTEGER PRIMARY KEY", "entries_by_kind (<expr>=?"]);
+    }
+}

@@ -4,6 +4,8 @@ mod changes;
 mod entries;
 mod events;
 mod lease;
+#[cfg(test)]
+mod plans;
 mod records;
 mod rows;
 mod runs;

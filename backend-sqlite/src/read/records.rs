@@ -67,3 +67,32 @@ fn statement(query: &RecordQuery, wkey: i64, owner: Option<i64>, position: Optio
     text.push(&format!("ORDER BY r.ordinal {way}, r.key {way}"));
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use turnkeep_core::id::{Collection, Status};
+    use turnkeep_core::{Order, WorkspaceId};
+
+    use super::*;
+    use crate::read::plans::check;
+
+    fn query() -> RecordQuery {
+        RecordQuery::new(WorkspaceId::new("w").unwrap(), Collection::new("c").unwrap())
+    }
+
+    #[test]
+    fn each_list_of_records_walks_its_index() {
+        let place = || Some((7, RecordKey::new("k").unwrap()));
+        for order in [Order::Ascending, Order::Descending] {
+            for position in [None, place()] {
+                let all = RecordQuery { order, ..query() };
+                check(statement(&all, 1, None, position.clone()), &["r USING INDEX records_in_order"]);
+                check(statement(&all, 1, Some(5), position.clone()), &["r USING INDEX records_by_owner"]);
+                let status = RecordQuery { status: Some(Status::new("open").unwrap()), ..all.clone() };
+                check(statement(&status, 1, None, position.clone()), &["r USING INDEX records_by_status"]);
+                let one = RecordQuery { key: Some(RecordKey::new("k").unwrap()), ..all };
+                check(statement(&one, 1, None, position.clone()), &["(wkey=? AND collection=? AND key=?)"]);
+            }
+        }
+    }
+}

@@ -104,3 +104,36 @@ fn filters(text: &mut Sql, query: &RunQuery) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use turnkeep_core::id::IntentId;
+    use turnkeep_core::{RunId, WorkspaceId};
+
+    use super::*;
+    use crate::read::plans::{check, plan};
+
+    fn query() -> RunQuery {
+        RunQuery::new(WorkspaceId::new("w").unwrap())
+    }
+
+    #[test]
+    fn runs_of_a_session_and_of_a_workspace_are_walked_in_order() {
+        let place = || (SessionId::new("s").unwrap(), 3);
+        for position in [None, Some(place())] {
+            let position = position.as_ref();
+            check(of_session(&query(), 1, position), &["SEARCH r USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]);
+            check(of_workspace(&query(), 1, position), &["sessions_by_id", "SEARCH r USING INTEGER PRIMARY KEY"]);
+        }
+    }
+
+    #[test]
+    fn active_runs_one_run_and_one_intent_are_found_by_index() {
+        let active = RunQuery { states: RunStates::ACTIVE, ..query() };
+        assert!(plan(of_workspace(&active, 1, None)).contains("runs_active"));
+        let one = RunQuery { id: Some(RunId::new("r").unwrap()), ..query() };
+        assert!(plan(of_workspace(&one, 1, None)).contains("runs_by_id (id=?)"));
+        let intent = RunQuery { intent: Some(IntentId::new("i").unwrap()), ..query() };
+        assert!(plan(of_workspace(&intent, 1, None)).contains("runs_by_intent (intent=?)"));
+    }
+}

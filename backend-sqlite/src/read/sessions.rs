@@ -159,7 +159,35 @@ fn after_prefix(prefix: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use turnkeep_core::WorkspaceId;
+
     use super::*;
+    use crate::read::plans::{check, plan};
+
+    fn query() -> SessionQuery {
+        SessionQuery::new(WorkspaceId::new("w").unwrap())
+    }
+
+    #[test]
+    fn case_49_a_list_walks_its_index_and_reads_no_bodies() {
+        let position = || Some((7, SessionId::new("s").unwrap()));
+        for position in [None, position()] {
+            let recent = list(&query(), 1, position.clone());
+            check(recent, &["SEARCH s USING INDEX sessions_by_activity"]);
+            let by_id = SessionQuery { order: SessionOrder::Id, ..query() };
+            check(list(&by_id, 1, position.clone()), &["SEARCH s USING INDEX sessions_by_id"]);
+            let filtered = SessionQuery { with_messages: true, pinned: Some(true), ..query() };
+            assert!(!plan(list(&filtered, 1, position)).contains("entries"));
+        }
+    }
+
+    #[test]
+    fn a_prefix_and_a_parent_are_found_by_index() {
+        let prefix = SessionQuery { id_prefix: Some("ab".to_owned()), order: SessionOrder::Id, ..query() };
+        check(list(&prefix, 1, None), &["sessions_by_id (wkey=? AND id>? AND id<?)"]);
+        let parent = SessionQuery { parent: Some(SessionId::new("p").unwrap()), ..query() };
+        assert!(plan(list(&parent, 1, None)).contains("sessions_by_parent (wkey=? AND parent=?)"));
+    }
 
     #[test]
     fn the_text_after_a_prefix_is_the_next_one() {
