@@ -336,12 +336,13 @@ async fn rst_002_deleting_a_huge_session_stalls_nobody(cx: &Context) -> Outcome 
         ensure_eq!(maintenance.stats().await?.entries, entries, "entries in the store after the purge");
         ensure_eq!(count_rows(cx).await?, before, "rows of all tables after delete and purge {attempt}");
         // Sliced, the longest wait of another commit is a small part of the whole. A machine that stalls does so once.
-        if longest.as_secs_f64() < took.as_secs_f64() * 0.5 || took < Duration::from_millis(100) {
+        let short = longest.as_secs_f64() < took.as_secs_f64() * 0.5 || took < Duration::from_millis(100);
+        if count > 0 && short {
             return Ok(());
         }
-        stalls.push(format!("{longest:?} of {took:?}"));
+        stalls.push(format!("{longest:?} of {took:?}, {count} commits"));
     }
-    Err(Stop::fail(format!("another commit waits for most of a purge, each time: {}", stalls.join(", "))))
+    Err(Stop::fail(format!("other commits wait for most of a purge, each time: {}", stalls.join(", "))))
 }
 
 /// A client that goes on committing beside the others.
