@@ -305,7 +305,7 @@ fn an_unreadable_marker_is_a_typed_error_and_no_new_id() {
     let place = Place::new();
     let project = place.project("p");
     let id = place.resolve(&project).id().unwrap();
-    fs::set_permissions(marker(&project), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(marker(&project), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(marker(&project)).is_ok() {
         // Rights do not bind root: a child process looks as somebody else.
         look_as_nobody(&place, &project);
