@@ -5,9 +5,11 @@ mod committer;
 mod engine;
 mod job;
 pub mod owner;
+mod readers;
 mod write_lock;
 
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
 pub use owner::OwnerLock;
+pub use readers::Readers;
 pub use write_lock::WriteLock;
