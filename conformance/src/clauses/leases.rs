@@ -5,7 +5,7 @@ mod exclusive;
 use turnkeep_core::commit::{Commit, Fence, LeaseGrant, Op, Takeover};
 use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState};
 use turnkeep_core::query::Mark;
-use turnkeep_core::{Error, ErrorKind, SessionRef, Timestamp};
+use turnkeep_core::{Error, ErrorKind, LeaseToken, OwnerId, SessionRef, Timestamp, digest};
 
 use crate::clause::{Kind, Need};
 use crate::context::Context;
@@ -74,15 +74,28 @@ async fn epoch_of(kit: &Kit, lease: &LeaseName) -> Outcome<u64> {
     view.map(|view| view.epoch).ok_or_else(|| Stop::fail("the lease is not there"))
 }
 
+/// Whether a text gives a secret away, as digits of any kind.
+fn silent(secret: &[u8; 16], text: &str, what: &str) -> Outcome {
+    let hex = OwnerId::from_bytes(*secret).to_string();
+    let digest = digest::to_hex(&LeaseToken::from_bytes(*secret).digest());
+    let shown = [hex.clone(), hex.to_uppercase(), format!("{secret:?}"), digest];
+    ensure!(!shown.iter().any(|shown| text.contains(shown)), "{what} shows the token of a lease");
+    Ok(())
+}
+
 async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
     let session = kit.create("s").await?;
+    // Long enough for the slowest machine: here nothing expires.
+    let ttl = 600_000;
+    let secret = cx.drawer().next();
+    let token = LeaseToken::from_bytes(secret);
     for lease in [LeaseName::Session(session.clone()), LeaseName::Named(name("channel/1"))] {
         for purpose in LeasePurpose::ALL {
             let grant =
-                LeaseGrant { name: lease.clone(), purpose, ..kit.session_grant(&session, cx.lease_ms()) };
+                LeaseGrant { name: lease.clone(), purpose, token, ..kit.session_grant(&session, ttl) };
             let held = kit.acquire_as(grant.clone()).await?;
-            let wanted = LeaseGrant { name: lease.clone(), ..other.session_grant(&session, cx.lease_ms()) };
+            let wanted = LeaseGrant { name: lease.clone(), ..other.session_grant(&session, ttl) };
             let own_other_token = LeaseGrant { token: kit.token(), ..grant.clone() };
             for (client, grant) in [(&other, wanted), (&kit, own_other_token)] {
                 let error = client.refused(taking(client, grant), ErrorKind::LeaseHeld).await?;
@@ -95,10 +108,11 @@ async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
                 let Some(remaining) = remaining else {
                     return Err(Stop::fail(format!("no remaining time in: {error}")));
                 };
-                ensure!(remaining <= cx.lease_ms(), "{remaining} ms remain of {} ms", cx.lease_ms());
+                ensure!(remaining <= ttl, "{remaining} ms remain of {} ms", ttl);
                 if cx.clock().is_some() {
-                    ensure_eq!(remaining, cx.lease_ms(), "what remains while the clock stands still");
+                    ensure_eq!(remaining, ttl, "what remains while the clock stands still");
                 }
+                silent(&secret, &format!("{error} {error:?}"), "a refusal")?;
                 ensure!(error.is_retryable(), "somebody else's lease is worth waiting for");
             }
             let view = other.lease_named(lease.clone()).await?;
@@ -108,11 +122,9 @@ async fn lea_001_one_holder_at_a_time(cx: &Context) -> Outcome {
                 (LeaseState::Held, grant.owner, purpose),
                 "the lease as others see it"
             );
-            ensure_eq!(
-                view.expires_at.since_ms(view.acquired_at) as u64,
-                cx.lease_ms(),
-                "how long the lease lasts"
-            );
+            ensure_eq!(view.expires_at.since_ms(view.acquired_at) as u64, ttl, "how long the lease lasts");
+            let rows = kit.rows(kit.rows_of(&session)).await?;
+            silent(&secret, &format!("{view:?} {rows:?} {:?}", kit.find("s").await?), "a read")?;
             ensure!(view.liveness != Liveness::Dead, "a living owner reads as dead");
             kit.release(&held).await?;
             kit.release(&held).await?;
