@@ -286,6 +286,9 @@ mod tests {
     #[test]
     fn several_rare_kinds_are_looked_up_in_the_index_first() {
         let query = EntryQuery { kinds: kinds(&["turn_start", "turn_end"]), ..query() };
-        check(statement(&query, 1), &["SEARCH entries USING INTEGER PRIMARY KEY", "entries_by_kind (<expr>=?"]);
+        check(
+            statement(&query, 1),
+            &["SEARCH entries USING INTEGER PRIMARY KEY", "entries_by_kind (<expr>=?"],
+        );
     }
 }

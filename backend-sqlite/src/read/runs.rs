@@ -122,8 +122,14 @@ mod tests {
         let place = || (SessionId::new("s").unwrap(), 3);
         for position in [None, Some(place())] {
             let position = position.as_ref();
-            check(of_session(&query(), 1, position), &["SEARCH r USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]);
-            check(of_workspace(&query(), 1, position), &["sessions_by_id", "SEARCH r USING INTEGER PRIMARY KEY"]);
+            check(
+                of_session(&query(), 1, position),
+                &["SEARCH r USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+            );
+            check(
+                of_workspace(&query(), 1, position),
+                &["sessions_by_id", "SEARCH r USING INTEGER PRIMARY KEY"],
+            );
         }
     }
 
