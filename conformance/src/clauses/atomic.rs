@@ -1,7 +1,5 @@
 //! Atomicity: a commit is whole or absent, for every reader, on every refusal, whenever it is given up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use turnkeep_core::commit::{Commit, NewEntry, OnKey, Op, Parent, RefTarget, SessionPatch};
@@ -11,9 +9,7 @@ use turnkeep_core::{ErrorKind, Expect, Guard, SessionRef};
 use crate::clause::Kind;
 use crate::context::Context;
 use crate::harness::TableCount;
-use crate::kit::{
-    Kit, MOST_LOOKS, between_looks, event, gather, keyed, name, no, payload, polled, put, run, spawn, user,
-};
+use crate::kit::{Kit, Watch, event, gather, keyed, name, no, payload, polled, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
 
 clauses! { ($) atomic_tests;
@@ -80,14 +76,14 @@ async fn run_002_a_reader_sees_all_of_a_commit_or_nothing(cx: &Context) -> Outco
     const BATCH: usize = 10;
     let (kit, reader) = (cx.kit().await?, cx.kit().await?);
     let session = kit.create("s").await?;
-    let done = Arc::new(AtomicBool::new(false));
+    let watch = Watch::default();
     let reading = spawn({
-        let (session, done) = (session.clone(), Arc::clone(&done));
+        let (session, watch) = (session.clone(), watch.clone());
         async move {
             let mut different = 0;
             let mut last = 0;
-            for look in 0..MOST_LOOKS {
-                let over = done.load(Ordering::Acquire);
+            for look in 0..Watch::MOST {
+                let over = watch.is_last();
                 let mut query = reader.committed(&session);
                 query.limit = 10_000;
                 let seen = reader.store.entries(&query).await?.items.len();
@@ -106,13 +102,14 @@ async fn run_002_a_reader_sees_all_of_a_commit_or_nothing(cx: &Context) -> Outco
                 if over {
                     break;
                 }
-                between_looks(look).await;
+                watch.looked(look).await;
             }
             Ok((different, last))
         }
     });
     let mut written = Ok(());
     for batch in 1..=40 {
+        watch.be_seen().await;
         let entries = (0..BATCH).map(|at| user(&format!("batch {batch}, item {at}"))).collect();
         let title = Title { text: (batch * BATCH).to_string(), source: TitleSource::Auto };
         let patch = SessionPatch { title: Some(Some(title)), ..SessionPatch::default() };
@@ -122,7 +119,7 @@ async fn run_002_a_reader_sees_all_of_a_commit_or_nothing(cx: &Context) -> Outco
             break;
         }
     }
-    done.store(true, Ordering::Release);
+    watch.end();
     let seen = gather(vec![reading]).await?;
     written?;
     ensure_eq!(

@@ -103,11 +103,14 @@ async fn frk_002_later_writes_of_the_parent_are_invisible(cx: &Context) -> Outco
     let source = parent(&kit).await?;
     let child = kit.fork(&source, "child", no(6)).await?;
     let (row, rows) = (kit.row(&child).await?, kit.rows(kit.rows_of(&child)).await?);
+    let entries = kit.walk(kit.every_entry(&child)).await?;
     kit.append(&source, vec![user("later"), keyed("later", "key")]).await?;
     kit.apply(kit.commit().op(Op::ReopenRun { session: source.clone(), run: name("r2") })).await?;
     kit.apply(kit.commit().op(kit.moving(&source, &name("r2"), RunState::Completed))).await?;
     kit.apply(kit.commit().op(Op::MoveLeaf { session: source.clone(), to: None })).await?;
     ensure_eq!(kit.row(&child).await?, row, "the child's row after the parent went on");
+    let now = kit.walk(kit.every_entry(&child)).await?;
+    ensure_eq!(now, entries, "the child's entries after the parent went on");
     ensure_eq!(kit.rows(kit.rows_of(&child)).await?, rows, "the child's rows after the parent went on");
     kit.append(&child, vec![keyed("later", "the child's own")]).await?;
     Ok(())

@@ -1,8 +1,5 @@
 //! Isolation: reads see commits only, in their order, and sessions do not touch each other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use turnkeep_core::commit::{Op, SessionPatch};
 use turnkeep_core::model::{Title, TitleSource};
 use turnkeep_core::query::EntryQuery;
@@ -10,7 +7,7 @@ use turnkeep_core::{EntryNo, ErrorKind};
 
 use crate::clause::Kind;
 use crate::context::Context;
-use crate::kit::{MOST_LOOKS, between_looks, event, gather, name, no, payload, put, run, spawn, user};
+use crate::kit::{Watch, event, gather, name, no, payload, put, run, spawn, user};
 use crate::verdict::Outcome;
 
 clauses! { ($) isolation_tests;
@@ -53,12 +50,12 @@ async fn iso_001_no_reader_sees_what_was_refused(cx: &Context) -> Outcome {
     let session = kit.create("s").await?;
     kit.say(&session, "good").await?;
     kit.put(put("c", "k", "\"good\"")).await?;
-    let done = Arc::new(AtomicBool::new(false));
+    let watch = Watch::default();
     let reading = spawn({
-        let (session, done) = (session.clone(), Arc::clone(&done));
+        let (session, watch) = (session.clone(), watch.clone());
         async move {
-            for look in 0..MOST_LOOKS {
-                let over = done.load(Ordering::Acquire);
+            for look in 0..Watch::MOST {
+                let over = watch.is_last();
                 let texts = reader.texts(&session).await?;
                 ensure!(texts.iter().all(|text| text == "good"), "a refused entry was read");
                 let title = reader.row(&session).await?.profile.title;
@@ -70,13 +67,14 @@ async fn iso_001_no_reader_sees_what_was_refused(cx: &Context) -> Outcome {
                 if over {
                     break;
                 }
-                between_looks(look).await;
+                watch.looked(look).await;
             }
             Ok(())
         }
     });
     let mut outcome = Ok(());
     for round in 0..60 {
+        watch.be_seen().await;
         let title = Title { text: "bad".to_owned(), source: TitleSource::Auto };
         let patch = SessionPatch { title: Some(Some(title)), ..SessionPatch::default() };
         let refused = kit
@@ -94,7 +92,7 @@ async fn iso_001_no_reader_sees_what_was_refused(cx: &Context) -> Outcome {
             break;
         }
     }
-    done.store(true, Ordering::Release);
+    watch.end();
     gather(vec![reading]).await?;
     outcome
 }
@@ -197,17 +195,18 @@ async fn iso_003_a_write_is_read_through_every_handle(cx: &Context) -> Outcome {
 async fn iso_004_reads_never_go_back(cx: &Context) -> Outcome {
     let (kit, readers) = (cx.kit().await?, cx.kits(3).await?);
     let session = kit.create("s").await?;
-    let done = Arc::new(AtomicBool::new(false));
+    let watch = Watch::default();
     let reading = spawn({
-        let (session, done) = (session.clone(), Arc::clone(&done));
+        let (session, watch) = (session.clone(), watch.clone());
         async move {
             let (mut head, mut revision, mut listed) = (0, 0, 0);
-            for look in 0..MOST_LOOKS {
-                let over = done.load(Ordering::Acquire);
+            for look in 0..Watch::MOST {
+                let over = watch.is_last();
                 let reader = &readers[look % readers.len()];
                 let row = reader.row(&session).await?;
                 let seen = row.head.map_or(0, EntryNo::get);
                 ensure!(seen >= head, "the head went back from {head} to {seen}");
+                ensure!(seen as usize >= listed, "the head is {seen} after {listed} entries were read");
                 ensure!(
                     row.revision >= revision,
                     "the revision went back from {revision} to {}",
@@ -222,19 +221,20 @@ async fn iso_004_reads_never_go_back(cx: &Context) -> Outcome {
                 if over {
                     break;
                 }
-                between_looks(look).await;
+                watch.looked(look).await;
             }
             Ok(listed)
         }
     });
     let mut written = Ok(());
     for round in 0..80 {
+        watch.be_seen().await;
         written = kit.say(&session, &format!("round {round}")).await.map(|_| ());
         if written.is_err() {
             break;
         }
     }
-    done.store(true, Ordering::Release);
+    watch.end();
     let seen = gather(vec![reading]).await?;
     written?;
     ensure_eq!(seen, [80], "entries that the reader saw at the end");

@@ -1,8 +1,5 @@
 //! Ordering: the number orders, never a clock, an id or a text comparison.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use turnkeep_core::commit::{NewEntry, Op};
 use turnkeep_core::model::{Profile, Row, StreamRow};
 use turnkeep_core::query::{EntryQuery, EventQuery, RecordQuery, RunQuery};
@@ -10,7 +7,7 @@ use turnkeep_core::{EntryNo, ErrorKind, Guard, Order, SessionRef, Timestamp};
 
 use crate::clause::Kind;
 use crate::context::Context;
-use crate::kit::{Kit, MOST_LOOKS, between_looks, event, gather, name, no, put, run, spawn, user};
+use crate::kit::{Kit, Watch, event, gather, name, no, put, run, spawn, user};
 use crate::verdict::Outcome;
 
 clauses! { ($) ordering_tests;
@@ -326,12 +323,15 @@ async fn ord_006_descending_is_the_exact_reverse(cx: &Context) -> Outcome {
 async fn ord_007_no_lower_number_appears_after_a_higher_one(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let session = kit.create("s").await?;
-    let done = Arc::new(AtomicBool::new(false));
+    let watch = Watch::default();
     let mut writers = Vec::new();
     for writer in 0..4_u64 {
-        let (kit, session) = (cx.kit().await?, session.clone());
+        let (kit, session, watch) = (cx.kit().await?, session.clone(), watch.clone());
         writers.push(spawn(async move {
             for round in 0..30 {
+                if round % 3 == 0 {
+                    watch.be_seen().await;
+                }
                 let events = Op::AppendEvents {
                     session: session.clone(),
                     stream: name("notes"),
@@ -345,11 +345,11 @@ async fn ord_007_no_lower_number_appears_after_a_higher_one(cx: &Context) -> Out
     }
     let mut readers = Vec::new();
     for _ in 0..2 {
-        let (kit, session, done) = (cx.kit().await?, session.clone(), Arc::clone(&done));
+        let (kit, session, watch) = (cx.kit().await?, session.clone(), watch.clone());
         readers.push(spawn(async move {
             let (mut entries, mut events) = (0, 0);
-            for look in 0..MOST_LOOKS {
-                let last = done.load(Ordering::Acquire);
+            for look in 0..Watch::MOST {
+                let last = watch.is_last();
                 let after = EntryNo::new(entries);
                 let new = kit.walk(EntryQuery { after, limit: 10_000, ..kit.committed(&session) }).await?;
                 for entry in &new {
@@ -365,13 +365,13 @@ async fn ord_007_no_lower_number_appears_after_a_higher_one(cx: &Context) -> Out
                 if last {
                     break;
                 }
-                between_looks(look).await;
+                watch.looked(look).await;
             }
             Ok((entries, events))
         }));
     }
     let written = gather(writers).await;
-    done.store(true, Ordering::Release);
+    watch.end();
     for seen in gather(readers).await? {
         written.as_ref().map_err(|stop| crate::verdict::Stop::fail(stop.to_string()))?;
         ensure_eq!(seen, (4 * 60, 4 * 30), "entries and events that a tailing reader saw in all");

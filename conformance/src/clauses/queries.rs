@@ -80,7 +80,12 @@ async fn qry_001_entry_filters_narrow_exactly(cx: &Context) -> Outcome {
     let session = mixed(&kit, "s").await?;
     mixed(&kit, "other").await?;
     let all = kit.walk(kit.every_entry(&session)).await?;
-    ensure_eq!(all.len(), 60, "entries in all");
+    let kinds_of: Vec<_> = all.iter().map(|entry| entry.kind.as_str()).collect();
+    ensure_eq!(
+        kinds_of,
+        ["message", "custom", "label", "message", "x-odd"].repeat(12),
+        "kinds of all entries"
+    );
     let line = |from: Option<EntryNo>| -> Vec<EntryNo> {
         let parent = |number: &EntryNo| all.get(number.get() as usize - 1).and_then(|entry| entry.parent);
         std::iter::successors(from, parent).collect()
@@ -161,9 +166,10 @@ fn fits(row: &SessionRow, texts: &[String], query: &SessionQuery) -> bool {
 
 async fn qry_002_session_filters_narrow_exactly(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
+    let prefixes = ["ab", "a_", "AB", "b"];
     let words = ["Fix the PARSER", "ÄRGER mit Umlauten", "100% sure_", "", "ends with parser"];
     for at in 0..40_usize {
-        let session = kit.life(&format!("{}{at}", ["ab", "a_", "AB", "b"][at % 4]));
+        let session = kit.life(&format!("{}{at}", prefixes[at % 4]));
         let profile = Profile {
             title: (at % 3 == 1).then(|| Title { text: words[at % 5].to_owned(), source: TitleSource::Auto }),
             cwd: (at % 5 < 3).then(|| ["/home/x", "/home/X", "/home/x/"][at % 3].to_owned()),
@@ -190,7 +196,12 @@ async fn qry_002_session_filters_narrow_exactly(cx: &Context) -> Outcome {
         let entries = kit.walk(kit.every_entry(&row.session_ref())).await?;
         rows.push((row, entries.into_iter().filter_map(|entry| entry.text).collect::<Vec<_>>()));
     }
-    ensure_eq!(rows.len(), 40, "sessions in all");
+    let newest_first: Vec<_> = (0..40).rev().map(|at| format!("{}{at}", prefixes[at % 4])).collect();
+    ensure_eq!(
+        rows.iter().map(|(row, _)| row.id.as_str()).collect::<Vec<_>>(),
+        newest_first,
+        "sessions in all"
+    );
     let texts =
         ["parser", "PARSER", "Ärger", "ÄRGER", "100%", "sure_", "%", "_", "room", "/HOME/X", "a_", "label"];
     let mut found = 0;
@@ -296,6 +307,14 @@ async fn qry_003_filters_on_runs_records_and_events_narrow_exactly(cx: &Context)
         .windows(2)
         .all(|two| (two[0].ordinal, two[0].key.as_str()) < (two[1].ordinal, two[1].key.as_str()));
     ensure!(sorted && all.len() == 24, "{} records of a collection, not by ordinal and key", all.len());
+    for at in 0..24_usize {
+        let seen = all.iter().find(|record| record.key.as_str() == format!("k{at}"));
+        let seen =
+            seen.map(|record| (record.owner.clone(), record.status.as_ref().map(|status| status.as_str())));
+        let owner = [None, Some(sessions[0].clone()), Some(sessions[1].clone())][at % 3].clone();
+        let status = [None, Some("open"), Some("done")][at / 2 % 3];
+        ensure_eq!(seen, Some((owner, status)), "owner and status of record k{at}");
+    }
     for step in 0..96_usize {
         let pick = |every: usize, of: usize| (step / every) % of;
         let owners = [OwnerFilter::Any, OwnerFilter::Unowned, OwnerFilter::Session(sessions[0].clone())];

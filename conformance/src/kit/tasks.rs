@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -45,14 +47,52 @@ pub(crate) async fn polled<F: Future>(future: F, most: usize) -> Option<F::Outpu
     .await
 }
 
-/// No reader of the suite looks more often than this while writers are at work; the time is bounded by the clause's.
-pub(crate) const MOST_LOOKS: usize = 100_000;
+/// Readers that look while writers are at work. Without it a quick store would be done before anybody looked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    over: Arc<AtomicBool>,
+    looks: Arc<AtomicUsize>,
+    /// A writer waited in vain: nobody looks any more.
+    unwatched: Arc<AtomicBool>,
+}
 
-/// Lets others go on between two looks: at first as briefly as possible, so that a quick store is seen at work too.
-pub(crate) async fn between_looks(look: usize) {
-    if look < 2_000 {
-        tokio::task::yield_now().await;
-    } else {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+impl Watch {
+    /// No reader looks more often than this; the time is bounded by the clause's.
+    pub(crate) const MOST: usize = 100_000;
+
+    /// By a reader, before a look: whether it is to be the last one.
+    pub(crate) fn is_last(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// By a reader, after a look: lets others go on, at first as briefly as possible.
+    pub(crate) async fn looked(&self, look: usize) {
+        self.looks.fetch_add(1, Ordering::AcqRel);
+        if look < 2_000 {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// By a writer, between commits: waits, not for ever, until somebody looked once more.
+    pub(crate) async fn be_seen(&self) {
+        let before = self.looks.load(Ordering::Acquire);
+        for attempt in 0..700 {
+            if self.looks.load(Ordering::Acquire) > before || self.unwatched.load(Ordering::Acquire) {
+                return;
+            }
+            if attempt < 200 {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        self.unwatched.store(true, Ordering::Release);
+    }
+
+    /// By the clause, once the writers are done.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
     }
 }
