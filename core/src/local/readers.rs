@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::committer::closed;
+use tokio::sync::oneshot;
 
 /// How long a reader looks for the next job before it sleeps. Waking a sleeping thread takes about as long, and
 /// reads come in rows.
@@ -115,8 +115,7 @@ impl<C: Send + 'static> Readers<C> {
     /// # Errors
     /// `Io` when there can be no thread.
     pub fn start(connections: Vec<C>) -> Result<Self> {
-        let state =
-            State { jobs: VecDeque::new(), asleep: Vec::new(), looking: 0, closed: false };
+        let state = State { jobs: VecDeque::new(), asleep: Vec::new(), looking: 0, closed: false };
         let queue = Arc::new(Queue { state: Mutex::new(state) });
         let readers = Self { queue: Arc::clone(&queue), threads: Mutex::default() };
         for conn in connections {
