@@ -12,9 +12,10 @@ use crate::error::{commit_is_undoable, sql};
 use crate::write::Writer;
 use crate::write::purge::{self, ExpiryWalk};
 
-/// Frames in the log from which on it is worth a checkpoint. Fewer would sync too often, more would make readers
-/// search longer.
+/// Frames in the log from which on it is worth a checkpoint while nobody waits. Fewer would sync too often.
 const CHECKPOINT_PAGES: i32 = 1000;
+/// Frames from which on a checkpoint is made although commits wait. More would make readers search longer.
+const CHECKPOINT_PAGES_BUSY: i32 = 4000;
 /// Rounds of commits after which a waiting purge gets a slice although nobody is idle.
 const PURGE_EVERY: u32 = 8;
 /// How often expired requests are looked for.
@@ -51,7 +52,8 @@ impl Writer {
         if self.poisoned.is_some() {
             return false;
         }
-        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+        let enough = if idle { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_BUSY };
+        if self.log_pages.load(Ordering::Relaxed) >= enough {
             let _ = self.checkpoint();
         }
         self.chores.rounds = self.chores.rounds.wrapping_add(1);

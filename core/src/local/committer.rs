@@ -137,6 +137,15 @@ struct Writer<E> {
     poisoned: Option<Error>,
 }
 
+/// Waits a moment without sleeping: a caller that commits in sequence comes back within it, and waking a thread takes
+/// about as long.
+fn look_for_more<E>(jobs: &mpsc::Receiver<Job<E>>) {
+    let until = Instant::now() + LOOK;
+    while jobs.is_empty() && !jobs.is_closed() && Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
 /// How a group went.
 enum Attempt {
     /// Every member is answered.
@@ -146,6 +155,9 @@ enum Attempt {
     /// The lock between processes is not ours yet. These still have time.
     NotYet(Vec<Pending>),
 }
+
+/// How long the writer looks for the next job before it sleeps.
+const LOOK: Duration = Duration::from_micros(40);
 
 /// How long the writer waits for the lock before it looks whether somebody new has less patience.
 const LOCK_SLICE: Duration = Duration::from_millis(100);
@@ -158,6 +170,7 @@ impl<E: Engine> Writer<E> {
         let mut inbox = VecDeque::with_capacity(self.group);
         let ended = loop {
             if inbox.is_empty() {
+                look_for_more(&jobs);
                 let Some(job) = jobs.blocking_recv() else { break None };
                 inbox.push_back(job);
             }
