@@ -23,23 +23,30 @@ const PROBE: &str = "probe";
 /// `NotRun` here: they run as tests, see [`conformance_tests!`](crate::conformance_tests).
 #[must_use]
 pub fn run(harness: Arc<dyn Harness>, clause: &'static Clause) -> Verdict {
-    run_with(harness, clause, None)
+    run_within(harness, clause, clause.timeout)
+}
+
+/// Runs a clause as [`run`] does, with another bound of its time. No answer by then is an error.
+#[must_use]
+pub fn run_within(harness: Arc<dyn Harness>, clause: &'static Clause, longest: Duration) -> Verdict {
+    run_with(harness, clause, None, longest)
 }
 
 pub(crate) fn run_with(
     harness: Arc<dyn Harness>,
     clause: &'static Clause,
     peers: Option<PeerCommand>,
+    longest: Duration,
 ) -> Verdict {
     let (answer, verdict) = mpsc::channel();
     // A thread of its own: a store that blocks its runtime must end in a verdict, not in a test without end.
     let started = std::thread::Builder::new().name(clause.id.to_owned()).spawn(move || {
-        let _ = answer.send(run_here(harness, clause, peers));
+        let _ = answer.send(run_here(harness, clause, peers, longest));
     });
     if let Err(error) = started {
         return Verdict::Error(format!("no thread for the clause: {error}"));
     }
-    match verdict.recv_timeout(clause.timeout + TEARDOWN + TEARDOWN) {
+    match verdict.recv_timeout(longest + TEARDOWN + TEARDOWN) {
         Ok(verdict) => verdict,
         Err(RecvTimeoutError::Timeout) => {
             Verdict::Error("the clause blocks its thread and was given up".to_owned())
@@ -59,7 +66,12 @@ fn runtime(flavor: RuntimeFlavor) -> Result<Runtime, Verdict> {
     builder.enable_all().build().map_err(|error| Verdict::Error(format!("no runtime: {error}")))
 }
 
-fn run_here(harness: Arc<dyn Harness>, clause: &'static Clause, peers: Option<PeerCommand>) -> Verdict {
+fn run_here(
+    harness: Arc<dyn Harness>,
+    clause: &'static Clause,
+    peers: Option<PeerCommand>,
+    longest: Duration,
+) -> Verdict {
     let runtime = match runtime(clause.runtime) {
         Ok(runtime) => runtime,
         Err(verdict) => return verdict,
@@ -70,7 +82,7 @@ fn run_here(harness: Arc<dyn Harness>, clause: &'static Clause, peers: Option<Pe
             Err(error) => return Verdict::Error(format!("no site: {error}")),
         };
         let cx = Arc::new(Context::new(Arc::clone(&harness), site.clone(), peers));
-        let verdict = bounded(clause, Arc::clone(&cx)).await;
+        let verdict = bounded(clause, Arc::clone(&cx), longest).await;
         let teardown = tokio::time::timeout(TEARDOWN, async {
             cx.close_all().await;
             harness.destroy(&site).await
@@ -88,7 +100,7 @@ fn run_here(harness: Arc<dyn Harness>, clause: &'static Clause, peers: Option<Pe
 }
 
 /// Runs the check as a task, so that neither a panic nor a hang of it ends the runner.
-async fn bounded(clause: &'static Clause, cx: Arc<Context>) -> Verdict {
+async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -> Verdict {
     let task = tokio::spawn(async move {
         if let Some(unsupported) = confirm_lack(clause, &cx).await? {
             return Ok(unsupported);
@@ -96,13 +108,13 @@ async fn bounded(clause: &'static Clause, cx: Arc<Context>) -> Verdict {
         (clause.run)(&cx).await.map(|()| Verdict::Pass)
     });
     let stop = task.abort_handle();
-    match tokio::time::timeout(clause.timeout, task).await {
+    match tokio::time::timeout(longest, task).await {
         Ok(Ok(Ok(verdict))) => verdict,
         Ok(Ok(Err(stop))) => stop.into_verdict(),
         Ok(Err(panicked)) => Verdict::Error(format!("the check panicked: {panicked}")),
         Err(_) => {
             stop.abort();
-            Verdict::Error(format!("no answer within {} s", clause.timeout.as_secs()))
+            Verdict::Error(format!("no answer within {longest:?}"))
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn run<H: Harness + Default>(name: &str, path: &str) {
         }
         return;
     }
-    judge(clause, &runner::run_with(harness, clause, Some(command)));
+    judge(clause, &runner::run_with(harness, clause, Some(command), clause.timeout));
 }
 
 fn judge(clause: &Clause, verdict: &crate::Verdict) {

@@ -7,6 +7,7 @@ mod twist;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use turnkeep_conformance::{Verdict, registry, runner};
 
@@ -133,6 +134,17 @@ fn a_store_that_keeps_nothing_passes_no_clause() {
         .map(|clause| clause.id)
         .collect();
     assert!(passed.is_empty(), "clauses that a store without content passes: {passed:?}");
+}
+
+/// Neither a store that hangs nor one that panics takes the runner along: both end in an error, the site is removed.
+#[test]
+fn a_store_that_hangs_or_panics_ends_in_an_error() {
+    let clause = registry::by_id("ORD-001").unwrap();
+    for twist in [Twist::Hangs, Twist::Panics] {
+        let harness = Arc::new(TwistedHarness { inner: MemoryHarness, twist });
+        let verdict = runner::run_within(harness, clause, Duration::from_millis(500));
+        assert!(matches!(verdict, Verdict::Error(_)), "{twist:?}: {verdict}");
+    }
 }
 
 /// Slow is not broken.

@@ -16,6 +16,8 @@ impl Twisted {
         commit.ops.iter_mut().for_each(|op| self.twist_op(op));
         match self.twist {
             Twist::Null => return Ok(shape_of(&commit)),
+            Twist::Hangs => return std::future::pending().await,
+            Twist::Panics => panic!("this store panics"),
             Twist::IgnoresGuards => commit.guards.clear(),
             Twist::ForgetsRequests => commit.request = None,
             Twist::ScopesEveryRequestToTheWorkspace => {

@@ -18,6 +18,10 @@ pub(super) enum Twist {
     Slow,
     /// Accepts everything, keeps nothing.
     Null,
+    /// Never answers a commit.
+    Hangs,
+    /// Panics at a commit.
+    Panics,
 
     // What it makes of a commit.
     DropsTheLastOfABatch,
