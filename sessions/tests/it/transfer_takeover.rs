@@ -3,12 +3,12 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use turnkeep_core::commit::Op;
-use turnkeep_core::model::SessionState;
-use turnkeep_core::{ErrorKind, Store};
+use turnkeep_core::commit::{Commit, Fence, LeaseGrant, Op, Outcome, Takeover};
+use turnkeep_core::model::{LeaseName, LeasePurpose, Row, SessionImage, SessionState};
+use turnkeep_core::{ErrorKind, LeaseToken, Store, Timestamp};
 use turnkeep_sessions::transfer::{ImportOptions, import, quietly};
 
-use crate::both::{Watched, all_sessions, on_both, row, workspace};
+use crate::both::{Scene, Watched, all_sessions, on_both, row, workspace};
 use crate::transfer::{exported, rich_session};
 use crate::transfer_pi::{FIXTURE, FIXTURE_ID, entries, take_in};
 
@@ -85,6 +85,47 @@ on_both! {
         let report = take_in(&watched, &text).await;
         assert_eq!(report.session, left.session_ref());
         assert_eq!(restored.load(std::sync::atomic::Ordering::SeqCst), 119, "1,118 entries and the image in all");
+    }
+
+    async fn what_a_former_builder_wrote_otherwise_is_built_again(backend: Backend) {
+        let first = backend.open().await;
+        let dying = Watched::dying_at(Arc::clone(&first), 1);
+        let mut file = Cursor::new(FIXTURE);
+        import(&dying, &workspace(), &mut file, &ImportOptions::default(), &mut quietly()).await.unwrap_err();
+        let session = all_sessions(&*first).await.remove(0).session_ref();
+        drop(dying);
+        first.close().await.unwrap();
+        drop(first);
+        // Under the same request, but not what this version makes of the file.
+        let second = backend.open().await;
+        let scene = Scene { store: Arc::clone(&second), session: session.clone() };
+        let name = LeaseName::Session(session.clone());
+        let token = LeaseToken::from_bytes([9; 16]);
+        let owner = second.info().owner;
+        let receipt = scene.commit(vec![Op::AcquireLease(LeaseGrant {
+            name: name.clone(), owner, token, purpose: LeasePurpose::Fork, ttl_ms: 1_000, takeover: Takeover::IfOwnerDead,
+        })]).await;
+        let Outcome::Lease { epoch, .. } = receipt.outcomes[0] else { panic!("no lease") };
+        let fence = Fence { name, owner, token, epoch };
+        let image = SessionImage {
+            created_at: Timestamp::from_millis(1),
+            updated_at: Timestamp::from_millis(1),
+            activity: 1,
+            leaf: None,
+            usage: turnkeep_core::model::Usage::default(),
+            profile: turnkeep_core::model::Profile::default(),
+        };
+        let commit = Commit::new(workspace())
+            .fence(fence.clone())
+            .op(Op::Restore { session: session.clone(), rows: vec![Row::Session(image)] })
+            .op(Op::ReleaseLease { fence });
+        second.commit(commit).await.unwrap();
+        let report = take_in(&*second, FIXTURE).await;
+        assert_eq!(report.added, 17);
+        assert_ne!(report.session, session, "it was begun again");
+        let row = row(&*second, FIXTURE_ID).await.unwrap();
+        assert_eq!(row.created_at.as_millis(), 1_764_576_000_250);
+        assert_eq!(all_sessions(&*second).await.len(), 1);
     }
 
     async fn what_a_dead_import_of_another_file_left_does_not_block_the_id(backend: Backend) {
