@@ -31,7 +31,6 @@ mod options;
 mod owners;
 mod probe;
 mod read;
-mod readers;
 mod schema;
 mod store;
 mod write;

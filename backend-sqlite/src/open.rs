@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use rusqlite::Connection;
-use turnkeep_core::local::{CommitterOptions, GroupCommitter, OwnerLock, WriteLock};
+use turnkeep_core::local::{CommitterOptions, GroupCommitter, OwnerLock, Readers, WriteLock};
 use turnkeep_core::{Capabilities, Error, ErrorKind, OwnerId, Result, StoreInfo};
 
 use crate::connection::{self, Journal};
@@ -12,7 +12,6 @@ use crate::files::Files;
 use crate::options::SqliteOptions;
 use crate::owners::Owners;
 use crate::probe::{self, Found};
-use crate::readers::Readers;
 use crate::schema;
 use crate::store::SqliteStore;
 use crate::write::Writer;

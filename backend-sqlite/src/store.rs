@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use turnkeep_core::local::GroupCommitter;
+use rusqlite::Connection;
+use turnkeep_core::local::{GroupCommitter, Readers};
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
@@ -16,7 +17,6 @@ use crate::files::Files;
 use crate::options::SqliteOptions;
 use crate::owners::Owners;
 use crate::read;
-use crate::readers::Readers;
 use crate::write::Writer;
 
 /// A store in one SQLite database file. Clones are the same handle; several handles and processes may use one file.
@@ -31,7 +31,7 @@ pub struct SqliteStore {
 pub(crate) struct Inner {
     info: StoreInfo,
     pub(crate) committer: GroupCommitter<Writer>,
-    pub(crate) readers: Readers,
+    pub(crate) readers: Readers<Connection>,
     pub(crate) files: Files,
     owners: Owners,
     pub(crate) options: SqliteOptions,
@@ -65,7 +65,7 @@ impl SqliteStore {
     pub(crate) fn new(
         info: StoreInfo,
         committer: GroupCommitter<Writer>,
-        readers: Readers,
+        readers: Readers<Connection>,
         files: Files,
         owners: Owners,
         options: SqliteOptions,

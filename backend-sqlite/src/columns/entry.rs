@@ -8,7 +8,7 @@ use crate::columns::{Fields, Intern, number_of};
 
 /// The columns of an entry, as [`EntryReader`] reads them.
 pub(crate) const ENTRY_COLUMNS: &str =
-    "rid, parent, on_path, kind, role, run, turn, key, visibility, at, refs, text, payload";
+    "rid, on_path, visibility, parent, kind, role, run, turn, key, at, refs, text, payload";
 
 pub(crate) const fn visibility_name(visibility: Visibility) -> &'static str {
     match visibility {
@@ -32,22 +32,36 @@ impl EntryReader {
     }
 
     pub(crate) fn read(&mut self, fields: &mut Fields<'_>) -> Result<Entry> {
+        self.read_if(fields, |_, _| true)?.ok_or_else(|| fields.damaged())
+    }
+
+    /// Reads an entry, unless it lies off the path or is not to be seen. Its content is only copied if it fits.
+    pub(crate) fn read_if(
+        &mut self,
+        fields: &mut Fields<'_>,
+        fits: impl FnOnce(bool, Visibility) -> bool,
+    ) -> Result<Option<Entry>> {
         let number = EntryNo::new(number_of(fields.int()?)).ok_or_else(|| fields.damaged())?;
-        Ok(Entry {
+        let on_path = fields.flag()?;
+        let visibility = fields.named(|name| match name {
+            "conversation" => Some(Visibility::Conversation),
+            "internal" => Some(Visibility::Internal),
+            "partial" => Some(Visibility::Partial),
+            _ => None,
+        })?;
+        if !fits(on_path, visibility) {
+            return Ok(None);
+        }
+        Ok(Some(Entry {
             number,
+            on_path,
+            visibility,
             parent: fields.maybe_number()?,
-            on_path: fields.flag()?,
             kind: fields.named(|text| self.kinds.get(text))?,
             role: fields.maybe_named(|text| self.roles.get(text))?,
             run: fields.maybe_named(|text| self.runs.get(text))?,
             turn: fields.maybe_named(|text| self.turns.get(text))?,
             key: fields.maybe_id()?,
-            visibility: fields.named(|name| match name {
-                "conversation" => Some(Visibility::Conversation),
-                "internal" => Some(Visibility::Internal),
-                "partial" => Some(Visibility::Partial),
-                _ => None,
-            })?,
             at: fields.time()?,
             refs: match fields.maybe_text()? {
                 None => Vec::new(),
@@ -55,6 +69,6 @@ impl EntryReader {
             },
             text: fields.maybe_string()?,
             payload: fields.payload()?,
-        })
+        }))
     }
 }
