@@ -6,7 +6,7 @@ use turnkeep_core::commit::RequestId;
 use turnkeep_core::error::Result;
 use turnkeep_core::model::{RunState, Usage};
 
-use super::care::{dropped, run_close};
+use super::care::{Ending, dropped, end_in_background};
 use super::close::{Closing, Verdict};
 use super::{Run, RunError, Stage, partial};
 use crate::awaitable::awaitable;
@@ -166,8 +166,9 @@ impl Drop for Run {
             self.turn.clone(),
             hold.fences().to_vec(),
         );
-        let told =
-            run_close(&workspace.keeper().queue_handle(), workspace.base().clone(), async { Ok(closing) });
+        let queue = workspace.keeper().queue_handle();
+        let ending = Ending::Close(Box::new(closing));
+        let told = end_in_background(&queue, workspace.base().clone(), async { Ok(ending) });
         self.session.rest(&self.id);
         self.session.await_close(told);
     }

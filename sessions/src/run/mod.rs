@@ -11,7 +11,6 @@ mod takeup;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
 use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{Fingerprint, NewEvent, Op, RequestId, RunPatch};
 use turnkeep_core::digest::FieldDigest;
@@ -68,11 +67,6 @@ pub enum WaitingFor {
     Approval,
     /// A person's input.
     Input,
-}
-
-#[derive(Serialize)]
-struct TurnOf<'a> {
-    turn: &'a TurnId,
 }
 
 impl Run {
@@ -217,26 +211,14 @@ impl Run {
     /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits already.
     pub async fn wait_for(&self, what: WaitingFor) -> Result<()> {
         let (hold, _) = self.at_work()?;
-        let (to, event) = match what {
-            WaitingFor::Approval => (RunState::WaitingApproval, "run_waiting_approval"),
-            WaitingFor::Input => (RunState::WaitingInput, "run_waiting_input"),
+        let state = match what {
+            WaitingFor::Approval => RunState::WaitingApproval,
+            WaitingFor::Input => RunState::WaitingInput,
         };
         let (session, id, turn) = (self.session.session_ref().clone(), self.id.clone(), self.turn.clone());
         let fences = hold.fences().to_vec();
-        self.work(
-            move |now| {
-                let from = RunStates::of(&[RunState::Running]);
-                let mut ops = vec![
-                    Op::TransitionRun { session: session.clone(), run: id.clone(), from, to, error: None },
-                    close::run_event(&session, &id, event, now, &TurnOf { turn: &turn })?,
-                ];
-                ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
-                Ok(ops)
-            },
-            Repeat::default(),
-            false,
-        )
-        .await?;
+        let ops = move |now| takeup::wait_ops(&session, &id, &turn, state, &fences, now);
+        self.work(ops, Repeat::default(), false).await?;
         hold.given();
         self.local().stage = Stage::Waiting;
         self.session.rest(&self.id);
@@ -252,7 +234,8 @@ impl Run {
         if self.local().stage != Stage::Waiting {
             return Err(self.not_at_work("only a run that waits can be resumed"));
         }
-        let hold = takeup::take_up(&self.session, &self.id, self.turn.clone(), None, false).await?;
+        let waited = self.info().await?.state;
+        let hold = takeup::take_up(&self.session, &self.id, self.turn.clone(), None, Some(waited)).await?;
         let mut local = self.local();
         local.hold = hold;
         local.stage = Stage::Running;

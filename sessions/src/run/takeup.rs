@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{Commit, LeaseGrant, Op, Takeover};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, IntentId, RunId, SessionRef, TurnId};
 use turnkeep_core::model::{LeasePurpose, RunState, RunStates, entry_kind};
 use turnkeep_core::query::Order;
+use turnkeep_core::{Fence, Timestamp};
 
 use super::begin::begin_turn;
 use super::care::AdmissionCare;
@@ -65,25 +65,26 @@ impl TakeUp {
                 Error::new(ErrorKind::TurnNotOpen, "the run has no turn to go on with").with("run", &self.run)
             })?
         };
-        let hold = take_up(&self.session, &self.run, turn.clone(), row.intent, self.reopen).await?;
+        let waited = (!self.reopen).then_some(row.state);
+        let hold = take_up(&self.session, &self.run, turn.clone(), row.intent, waited).await?;
         // The turn that goes on may have streamed text before.
         Ok(Run::new(self.session.clone(), self.run, turn, hold, Stage::Running, !self.reopen))
     }
 }
 awaitable!(TakeUp => Result<Run>);
 
-/// Takes lease and run in one commit, and executes from then on.
+/// Takes lease and run in one commit, and executes from then on. A run that `waited` goes on; another is reopened.
 pub(super) async fn take_up(
     session: &Session,
     run: &RunId,
     turn: TurnId,
     intent: Option<IntentId>,
-    reopen: bool,
+    waited: Option<RunState>,
 ) -> Result<Arc<Hold>> {
-    match attempt(session, run, &turn, intent.clone(), reopen, Takeover::IfExpired).await {
+    match attempt(session, run, &turn, intent.clone(), waited, Takeover::IfExpired).await {
         Err(error) if recovery::may_help(error.kind()) => {
             recovery::clear_the_way(session, error).await?;
-            attempt(session, run, &turn, intent, reopen, Takeover::IfOwnerDead).await
+            attempt(session, run, &turn, intent, waited, Takeover::IfOwnerDead).await
         }
         taken => taken,
     }
@@ -94,7 +95,7 @@ async fn attempt(
     run: &RunId,
     turn: &TurnId,
     intent: Option<IntentId>,
-    reopen: bool,
+    waited: Option<RunState>,
     takeover: Takeover,
 ) -> Result<Arc<Hold>> {
     let base = session.workspace().base();
@@ -106,9 +107,9 @@ async fn attempt(
         turn: turn.clone(),
         intent,
         grant: grant.clone(),
-        reopen,
+        reopen: waited.is_none(),
     };
-    let care = AdmissionCare::prepare(session, run.clone(), turn.clone(), grant.clone());
+    let care = AdmissionCare::prepare(session, run.clone(), turn.clone(), grant.clone()).waited(waited);
     let plan =
         Plan::new(move |now| blueprint.ops(now)).arm(move |commit: &Commit, first| care.arm(commit, first));
     let written = session.write(plan).await?;
@@ -142,6 +143,28 @@ impl Blueprint {
         ops.push(run_event(session, run, event, now, &TakenUp { turn })?);
         Ok(ops)
     }
+}
+
+/// Lets a run wait in a state and gives its lease back.
+pub(super) fn wait_ops(
+    session: &SessionRef,
+    run: &RunId,
+    turn: &TurnId,
+    state: RunState,
+    fences: &[Fence],
+    now: Timestamp,
+) -> Result<Vec<Op>> {
+    let event = match state {
+        RunState::WaitingInput => "run_waiting_input",
+        _ => "run_waiting_approval",
+    };
+    let from = RunStates::of(&[RunState::Running]);
+    let mut ops = vec![
+        Op::TransitionRun { session: session.clone(), run: run.clone(), from, to: state, error: None },
+        run_event(session, run, event, now, &TakenUp { turn })?,
+    ];
+    ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
+    Ok(ops)
 }
 
 /// The newest turn of a run.

@@ -16,7 +16,7 @@ use turnkeep_core::{
     Commit, Error, ErrorKind, Op, Page, Receipt, Result, SessionId, SessionKey, Store, StoreInfo, WorkspaceId,
 };
 use turnkeep_sessions::testing::abandon;
-use turnkeep_sessions::{Message, RunError, Session, Workspace, named_lease};
+use turnkeep_sessions::{Message, RunError, Session, WaitingFor, Workspace, named_lease};
 
 use crate::site::{Site, on_both};
 
@@ -149,6 +149,7 @@ on_both!(
     a_first_write_of_unknown_outcome_makes_a_lazy_session_once,
     a_beginning_that_was_dropped_under_way_is_closed,
     a_completion_that_was_dropped_under_way_counts_if_it_landed,
+    a_resumption_that_was_dropped_under_way_lets_the_run_wait_again,
     a_first_write_that_was_dropped_under_way_asks_for_a_reload,
     a_verdict_does_not_depend_on_the_leaf,
     a_lease_whose_taking_was_dropped_is_given_back,
@@ -221,6 +222,21 @@ async fn a_beginning_that_was_dropped_under_way_is_closed(site: Site) {
         run.complete([Message::assistant("a")]).await.unwrap();
         assert_eq!(states(&session).await, [RunState::Completed, RunState::Interrupted], "{fault:?}");
         assert_eq!(session.replay().await.unwrap().messages.len(), 2);
+    }
+}
+
+async fn a_resumption_that_was_dropped_under_way_lets_the_run_wait_again(site: Site) {
+    let (store, ws) = flaky(&site).await;
+    for fault in [Fault::HangApplied, Fault::HangUnapplied] {
+        let session = ws.sessions().create().await.unwrap();
+        let run = session.begin_run(Message::user("which?")).await.unwrap();
+        run.wait_for(WaitingFor::Input).await.unwrap();
+        store.next(&[fault]);
+        give_up(Box::pin(run.resume())).await;
+        ws.settle().await;
+        assert_eq!(states(&session).await, [RunState::WaitingInput], "{fault:?}");
+        run.resume().await.unwrap();
+        run.complete([Message::assistant("that")]).await.unwrap();
     }
 }
 
