@@ -1,6 +1,8 @@
 //! What only this backend can get wrong: its files, its tables, its engine. The contract is tested by the conformance
 //! suite.
 
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+
 mod conformance;
 mod files;
 mod format;
