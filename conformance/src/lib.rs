@@ -6,6 +6,17 @@
 //! turnkeep_conformance::conformance_tests!(MyHarness);
 //! ```
 //!
+//! Without opening anything, the clauses can be read:
+//!
+//! ```
+//! use turnkeep_conformance::{Level, registry};
+//!
+//! let clause = registry::by_id("ORD-001").unwrap();
+//! assert_eq!(clause.level, Level::Must);
+//! assert_eq!(clause.cases, ["case-01", "case-02"]);
+//! assert!(registry::specification().contains(clause.title));
+//! ```
+//!
 //! Each test gets a fresh site, its own runtime and a bounded time, and removes the site afterwards. A test is named
 //! after its clause, `ord_001_…`, and ends with the reported cases it covers: `…_case_01_case_02`.
 //! [`registry`] lists the clauses without opening anything; [`runner::run`] runs one and answers a [`Verdict`].

@@ -151,7 +151,9 @@ impl Store for Twisted {
             Twist::LosesTheFirstOfAPage if query.cursor.is_some() && !items.is_empty() => {
                 items.remove(0);
             }
-            Twist::MissesOneInTheMiddle if items.len() > 2 && self.calls.load(Ordering::Relaxed) % 3 == 0 => {
+            Twist::MissesOneInTheMiddle
+                if items.len() > 2 && self.calls.load(Ordering::Relaxed).is_multiple_of(3) =>
+            {
                 items.remove(1);
             }
             _ => {}
