@@ -36,6 +36,7 @@ const fn rule(name: &'static str, normal: &'static [&'static str], tests: &'stat
 const CORE: &str = "turnkeep-core";
 const MEMORY: &str = "turnkeep-memory";
 const SQLITE: &str = "turnkeep-sqlite";
+const REDB: &str = "turnkeep-redb";
 const SESSIONS: &str = "turnkeep-sessions";
 const CONFORMANCE: &str = "turnkeep-conformance";
 const FACADE: &str = "turnkeep";
@@ -43,10 +44,11 @@ const FACADE: &str = "turnkeep";
 /// The feature of the facade that brings in the conformance suite, and nothing else may.
 const TESTING: &str = "testing";
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     rule(CORE, &[], &[]),
     rule(MEMORY, &[CORE], &[CONFORMANCE]),
     rule(SQLITE, &[CORE], &[CONFORMANCE]),
+    rule(REDB, &[CORE], &[CONFORMANCE]),
     rule(SESSIONS, &[CORE], &[MEMORY, SQLITE]),
     rule(CONFORMANCE, &[CORE], &[]),
     rule(FACADE, &[CORE, MEMORY, SQLITE, SESSIONS, CONFORMANCE], &[]),

@@ -1,0 +1,290 @@
+//! The file of a store: where it is, who has it.
+
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use turnkeep_core::local::owner::create_private_folder;
+use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
+
+use crate::error::file as failed;
+use crate::owners::Owners;
+
+/// Finds the canonical place of a store, so that two ways to one file are seen to be one. Makes the folder (mode 0700)
+/// when it is absent.
+///
+/// # Errors
+/// `Invalid` for a path that can be no file, else what the file system answers.
+pub(crate) fn locate(path: &Path) -> Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        return Err(invalid("the path of the store names no file", path));
+    };
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Error::new(ErrorKind::Invalid, "the path of the store holds a NUL character"));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.exists() {
+        create_private_folder(folder)
+            .map_err(|error| failed("make the folder of the store", folder, error))?;
+        sync_folder(folder.parent());
+    }
+    let folder =
+        fs::canonicalize(folder).map_err(|error| failed("find the folder of the store", folder, error))?;
+    let db = folder.join(name);
+    match fs::symlink_metadata(&db) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(&db)
+            .map_err(|error| failed("follow the link that the path of the store is", &db, error)),
+        Ok(_) => Ok(db),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(db),
+        Err(error) => Err(failed("look at the file of the store", &db, error)),
+    }
+}
+
+/// Whether the store is still to be made.
+///
+/// # Errors
+/// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when it is
+/// empty.
+pub(crate) fn is_absent(path: &Path) -> Result<bool> {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(failed("look at the file of the store", path, error)),
+    };
+    if found.is_dir() {
+        return Err(invalid("the path of the store is a folder; name a file in it", path));
+    }
+    if !found.is_file() {
+        return Err(invalid("the path of the store is no ordinary file", path));
+    }
+    // Modes are a statement of the owner's will, also where the user is one that no mode stops.
+    if found.permissions().readonly() {
+        return Err(Error::new(
+            ErrorKind::ReadOnly,
+            "the file of the store is read-only; allow writing, or open a copy",
+        )
+        .with("path", path.display()));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o444 == 0 {
+        return Err(Error::new(ErrorKind::Io, "the file of the store may not be read; change its mode")
+            .with("path", path.display()));
+    }
+    if found.len() == 0 {
+        // A store gets its name only when it is whole, so an empty file never was one, or has lost everything.
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "the file of the store is empty: its contents are lost, or it never was a store; restore a backup, or \
+             remove the file to begin anew",
+        )
+        .with("path", path.display()));
+    }
+    Ok(false)
+}
+
+fn invalid(message: &str, path: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, message).with("path", path.display())
+}
+
+/// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
+pub(crate) fn sync_folder(folder: Option<&Path>) {
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}
+
+/// Gives a finished file its name, unless somebody took it meanwhile. `false` when it is taken.
+pub(crate) fn publish(unfinished: &Path, to: &Path) -> Result<bool> {
+    match fs::hard_link(unfinished, to) {
+        Ok(()) => {
+            let _ = fs::remove_file(unfinished);
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+        // Without hard links there is a moment in which a name that appears would be replaced.
+        Err(_) if to.exists() => return Ok(false),
+        Err(_) => fs::rename(unfinished, to).map_err(|error| failed("name the file", to, error))?,
+    }
+    sync_folder(to.parent());
+    Ok(true)
+}
+
+/// A name beside `path` that nobody else uses.
+pub(crate) fn unfinished(path: &Path) -> Result<PathBuf> {
+    let bits = getrandom::u64().map_err(|error| {
+        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
+    })?;
+    let mut name = path.file_name().map(ToOwned::to_owned).unwrap_or_default();
+    name.push(format!(".{bits:016x}.unfinished"));
+    Ok(path.with_file_name(name))
+}
+
+/// Removes what a killed process left unfinished beside `path`. Whoever is still at it holds a lock.
+pub(crate) fn tidy(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let Ok(files) = fs::read_dir(folder) else { return };
+    for left in files.flatten() {
+        let (found, name) = (left.file_name(), name.as_encoded_bytes());
+        let middle = found
+            .as_encoded_bytes()
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_suffix(b".unfinished"))
+            .and_then(|rest| rest.strip_prefix(b"."));
+        let ours = middle.is_some_and(|bits| bits.len() == 16 && bits.iter().all(u8::is_ascii_hexdigit));
+        if ours
+            && let Ok(file) = File::open(left.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(left.path());
+        }
+    }
+}
+
+/// A store that this process has open, until its file is given back.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    /// The handles on it. None are left while it closes.
+    pub(crate) owners: Owners,
+    gone: Mutex<bool>,
+    moved: Condvar,
+}
+
+impl Gate {
+    fn gone(&self) -> MutexGuard<'_, bool> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the file is given back; `false` when that takes too long.
+    fn wait(&self, until: Instant) -> bool {
+        let mut gone = self.gone();
+        while !*gone {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            gone = self.moved.wait_timeout(gone, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+type Gates = HashMap<PathBuf, Arc<Gate>>;
+
+static OPEN: LazyLock<Mutex<Gates>> = LazyLock::new(Mutex::default);
+
+/// A panic cannot leave the map half changed, so its poison means nothing.
+fn gates() -> MutexGuard<'static, Gates> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file of a store, locked: no other process, and no other opener of this one, has it.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    pub(crate) gate: Arc<Gate>,
+    released: Mutex<bool>,
+}
+
+impl Locked {
+    /// Opens and locks the file for a first handle, at once or not at all. Only for a store that this very process is just closing there
+    /// is a wait of at most `patience`.
+    ///
+    /// # Errors
+    /// `Busy` when somebody has it, else what the file system answers.
+    pub(crate) fn take(path: &Path, owner: OwnerId, patience: Duration) -> Result<Self> {
+        let until = Instant::now() + patience;
+        loop {
+            let mut options = fs::OpenOptions::new();
+            let file = options
+                .read(true)
+                .write(true)
+                .open(path)
+                .map_err(|error| failed("open the file of the store", path, error))?;
+            // Held until the gate is in the map, so that whoever finds the file locked finds the gate.
+            let mut gates = gates();
+            match file.try_lock() {
+                Ok(()) if still_named(&file, path) => {
+                    let gate = Arc::new(Gate::default());
+                    gate.owners.enter(owner);
+                    gates.insert(path.to_owned(), Arc::clone(&gate));
+                    let (path, released) = (path.to_owned(), Mutex::new(false));
+                    return Ok(Self { file, path, gate, released });
+                }
+                // Somebody replaced the file between the open and the lock.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let gate = gates.get(path).cloned();
+                    drop(gates);
+                    match gate {
+                        Some(gate) if gate.owners.is_empty() && gate.wait(until) => {}
+                        Some(_) => return Err(busy_here(path)),
+                        None => return Err(busy(path)),
+                    }
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(failed("lock the file of the store", path, error));
+                }
+            }
+        }
+    }
+
+    /// Gives the file back. Called once the engine is done with it.
+    pub(crate) fn release(&self) {
+        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *released, true) {
+            return;
+        }
+        let mut gates = gates();
+        if gates.get(&self.path).is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+            gates.remove(&self.path);
+        }
+        // Explicitly: a process that is being started may hold a copy of the descriptor for a moment.
+        let _ = self.file.unlock();
+        drop(gates);
+        *self.gate.gone() = true;
+        self.gate.moved.notify_all();
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(unix)]
+fn still_named(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(ours), Ok(named)) => place(ours) == place(named),
+        _ => true,
+    }
+}
+
+#[cfg(not(unix))]
+fn still_named(_file: &File, _path: &Path) -> bool {
+    true
+}
+
+fn busy(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        "another process has this store open, and a redb store serves one process at a time; close it there, or use \
+         the SQLite backend, which several processes may share",
+    )
+    .with("path", path.display())
+}
+
+fn busy_here(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        "this process has this store open already; clone that handle, or make another with `RedbStore::handle`",
+    )
+    .with("path", path.display())
+}

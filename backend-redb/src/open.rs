@@ -1,0 +1,179 @@
+//! Opening a store, step by step. Nothing of a file that is not accepted is changed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::{Durability, ReadableDatabase};
+use turnkeep_core::local::owner::private;
+use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers};
+use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, OwnerId, Result, StoreInfo};
+
+use crate::database::Database;
+use crate::error::{self, contained, file as failed};
+use crate::files::{self, Locked};
+use crate::medium::{Disk, FileMedium};
+use crate::options::RedbOptions;
+use crate::probe;
+use crate::read::{newest_activity, read_workspace};
+use crate::source::{Source, Span, Toward};
+use crate::store::RedbStore;
+use crate::tables::{self, FORMAT, META};
+use crate::write::Writer;
+
+/// The version of the engine, for people.
+const ENGINE: &str = "redb 4.6";
+
+pub(crate) fn open(options: RedbOptions) -> Result<RedbStore> {
+    open_steps(options).map_err(|error| error.with_operation("open"))
+}
+
+fn open_steps(options: RedbOptions) -> Result<RedbStore> {
+    let path = files::locate(&options.path)?;
+    if files::is_absent(&path)? {
+        create(&path)?;
+    }
+    let owner = random_owner()?;
+    let locked = Arc::new(Locked::take(&path, owner, options.busy_timeout)?);
+    let opened = open_locked(options, &locked, owner);
+    if opened.is_err() {
+        locked.release();
+    }
+    opened
+}
+
+fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Result<RedbStore> {
+    let found = probe::look(&locked.file, &locked.path)?;
+    let engine = contained(|| open_engine(&options, locked))
+        .map_err(|error| error.with("path", locked.path.display()))?;
+    let database = Arc::new(Database::new(engine, Arc::clone(locked), options.quick_repair));
+    if found == probe::Found::NeedsRepair {
+        database.with(|engine| contained(|| probe::identify(engine)))?;
+    }
+    let last_activity = database.read(last_activity)?;
+    let owners = locked.gate.owners.clone();
+    let writer = Writer::new(Arc::clone(&database), options.clock.clone(), owners, last_activity);
+    let mut settings = CommitterOptions::new("turnkeep-write");
+    settings.busy = options.busy_timeout;
+    settings.group = options.group;
+    settings.limits = options.limits.clone();
+    let committer = GroupCommitter::start(writer, settings)?;
+    let readers = Readers::start(vec![Arc::clone(&database); options.readers])?;
+    Ok(RedbStore::new(info(&options, &locked.path, owner), committer, readers, database, options.clock))
+}
+
+fn open_engine(options: &RedbOptions, locked: &Arc<Locked>) -> Result<redb::Database> {
+    let file =
+        locked.file.try_clone().map_err(|error| failed("open the file of the store", &locked.path, error))?;
+    let mut builder = redb::Builder::new();
+    builder.set_cache_size(options.cache_bytes);
+    if let Some(progress) = options.progress.clone() {
+        builder.set_repair_callback(move |session| progress(session.progress()));
+    }
+    // The lock is given back by whoever knows that all is over: the database, or the opening that failed.
+    let disk = Disk::new((options.medium)(file));
+    builder.create_with_backend(disk).map_err(error::database)
+}
+
+/// Makes a store whole under another name and gives it its own then, so that no kill leaves half of one.
+fn create(path: &Path) -> Result<()> {
+    files::tidy(path);
+    let unfinished = files::unfinished(path)?;
+    let made = make(&unfinished).and_then(|()| files::publish(&unfinished, path));
+    if !matches!(made, Ok(true)) {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    // Whoever was first has made it: it is opened like any other.
+    made.map(drop)
+}
+
+fn make(path: &Path) -> Result<()> {
+    let file = private()
+        .create_new(true)
+        .open(path)
+        .map_err(|error| failed("create the file of the store", path, error))?;
+    // Says to a tidying neighbour that somebody is at it.
+    file.try_lock().map_err(|_| {
+        Error::new(ErrorKind::Io, "the file system has no file locks, which a redb store stands on")
+            .with("path", path.display())
+    })?;
+    let clone = file.try_clone().map_err(|error| failed("create the file of the store", path, error))?;
+    let disk = Disk::new(Box::new(FileMedium(clone)));
+    contained(|| {
+        let engine = redb::Builder::new().create_with_backend(disk).map_err(error::database)?;
+        fill(&engine)?;
+        engine.close().map_err(error::database)
+    })?;
+    file.sync_all().map_err(|error| failed("sync the file of the store", path, error))?;
+    let _ = file.unlock();
+    Ok(())
+}
+
+/// Makes every table of an empty database.
+pub(crate) fn fill(engine: &redb::Database) -> Result<()> {
+    let mut transaction = engine.begin_write().map_err(error::transaction)?;
+    transaction.set_durability(Durability::Immediate).map_err(|error| {
+        Error::new(ErrorKind::Io, "the engine cannot make commits durable").with_source(error)
+    })?;
+    transaction.set_quick_repair(true);
+    {
+        let mut meta = transaction.open_table(META).map_err(error::table)?;
+        let about = "turnkeep store; docs/format.md of turnkeep explains it";
+        let created_with = concat!("turnkeep-redb ", env!("CARGO_PKG_VERSION"));
+        let format = FORMAT.to_string();
+        for (name, value) in [("about", about), ("created_with", created_with), ("format", &format)] {
+            meta.insert(name, value).map_err(error::storage)?;
+        }
+    }
+    for table in tables::ALL {
+        transaction.open_table(table.definition()).map_err(error::table)?;
+    }
+    transaction.commit().map_err(|failure| error::commit(failure).0)
+}
+
+/// The highest activity number ever given or restored.
+fn last_activity(source: &dyn Source) -> Result<u64> {
+    let mut last = 0;
+    source.scan(tables::WORKSPACES, &Span::all(), Toward::Higher, &mut |_, body| {
+        let row = read_workspace(body)?;
+        last = last.max(row.mark).max(newest_activity(source, row.wkey)?);
+        Ok(true)
+    })?;
+    Ok(last)
+}
+
+pub(crate) fn random_owner() -> Result<OwnerId> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
+    })?;
+    Ok(OwnerId::from_bytes(bits))
+}
+
+fn info(options: &RedbOptions, path: &Path, owner: OwnerId) -> StoreInfo {
+    let mut info = StoreInfo::new("redb", env!("CARGO_PKG_VERSION"), Promise::D3, owner);
+    info.engine = ENGINE.to_owned();
+    info.location = path.display().to_string();
+    info.format = FORMAT;
+    info.limits = options.limits.clone();
+    let mut capabilities = Capabilities::NONE;
+    capabilities.persistent = true;
+    capabilities.owner_liveness = true;
+    capabilities.backup = true;
+    capabilities.compact = true;
+    info.capabilities = capabilities;
+    info
+}
+
+/// Opens a copy that was just made, to see that it is a whole store. Nothing else can have it yet.
+pub(crate) fn reads_well(file: &std::fs::File, path: &Path) -> Result<()> {
+    probe::look(file, path)?;
+    probe::check_pages(file, path)?;
+    let clone = file.try_clone().map_err(|error| failed("read the copy", path, error))?;
+    let look = crate::medium::Look::new(Arc::new(FileMedium(clone)))
+        .map_err(|error| failed("read the copy", path, error))?;
+    contained(|| {
+        let engine = redb::Builder::new().create_with_backend(look).map_err(error::database)?;
+        let snapshot = engine.begin_read().map_err(error::transaction)?;
+        last_activity(&snapshot).map(drop)
+    })
+}
