@@ -20,11 +20,15 @@ pub(super) fn check(project: &Project) -> Report {
     }
     for (id, tests) in map.lines().filter_map(row) {
         if tests.is_empty() {
-            report.fail(format!("{MAP}: {id} names no test; write its test's name in backticks, or take the row out"));
+            report.fail(format!(
+                "{MAP}: {id} names no test; write its test's name in backticks, or take the row out"
+            ));
         }
         for test in tests {
             if !names.contains(test) {
-                report.fail(format!("{MAP}: {id} names `{test}`, which is no test; correct the name or write the test"));
+                report.fail(format!(
+                    "{MAP}: {id} names `{test}`, which is no test; correct the name or write the test"
+                ));
             }
             if let Some(case) = id.strip_prefix("case-")
                 && !test.contains(&format!("case_{case}"))
@@ -54,7 +58,10 @@ mod tests {
 
     #[test]
     fn a_row_gives_its_id_and_the_names_of_its_last_cell() {
-        assert_eq!(row("| **A1** | `not this` | `one_test`, `two_tests` |"), Some(("A1", vec!["one_test", "two_tests"])));
+        assert_eq!(
+            row("| **A1** | `not this` | `one_test`, `two_tests` |"),
+            Some(("A1", vec!["one_test", "two_tests"]))
+        );
         assert_eq!(row("| **A2** | nothing | |"), Some(("A2", vec![])));
         assert_eq!(row("| id | what | tests |"), None);
     }
