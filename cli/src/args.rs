@@ -41,7 +41,7 @@ pub(crate) struct Global {
     /// Print data as JSON, and errors too
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Use this store instead of the workspace's own: `sqlite:PATH`, or `memory:` (gone at the end)
+    /// Use this store instead of the workspace's own: `sqlite:PATH`, `redb:PATH`, or `memory:` (gone at the end)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// The folder of the workspace

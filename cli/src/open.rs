@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep::{
-    ErrorKind, Fate, MemoryStore, OpenOptions, SqliteOptions, Store, Workspace, WorkspaceDir, WorkspaceId,
-    WorkspaceOptions,
+    ErrorKind, Fate, MemoryStore, OpenOptions, RedbStore, SqliteOptions, Store, Workspace, WorkspaceDir,
+    WorkspaceId, WorkspaceOptions,
 };
 
 use crate::args::Global;
@@ -21,15 +21,19 @@ pub(crate) const APP: &str = "turnkeep";
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Url {
     Sqlite(PathBuf),
+    Redb(PathBuf),
     Memory,
 }
 
 impl Url {
     fn parse(url: &str) -> Outcome<Self> {
-        let known = || "give sqlite:PATH or memory:";
+        let known = || "give sqlite:PATH, redb:PATH or memory:";
         match url.split_once(':') {
-            Some(("sqlite", "")) => Err(Failure::usage("--store sqlite: needs a path").hint(known())),
+            Some((backend @ ("sqlite" | "redb"), "")) => {
+                Err(Failure::usage(format!("--store {backend}: needs a path")).hint(known()))
+            }
             Some(("sqlite", path)) => Ok(Self::Sqlite(PathBuf::from(path))),
+            Some(("redb", path)) => Ok(Self::Redb(PathBuf::from(path))),
             Some(("memory", "")) => Ok(Self::Memory),
             _ => {
                 let shown = text::cut(&text::line(url), 80);
@@ -61,6 +65,10 @@ pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
         Some(Url::Sqlite(path)) => {
             let dir = locate(global).await?;
             (sqlite(&path, wait).await?, dir.id()?, Some(dir))
+        }
+        Some(Url::Redb(path)) => {
+            let dir = locate(global).await?;
+            (accepted(RedbStore::open(&path).await)?, dir.id()?, Some(dir))
         }
         None => {
             let dir = locate(global).await?;
@@ -99,7 +107,11 @@ async fn sqlite(path: &Path, wait: Option<Duration>) -> Outcome<Arc<dyn Store>> 
     if let Some(wait) = wait {
         options = options.busy_timeout(wait);
     }
-    match options.open().await {
+    accepted(options.open().await)
+}
+
+fn accepted<S: Store>(opened: turnkeep::Result<S>) -> Outcome<Arc<dyn Store>> {
+    match opened {
         Ok(store) => Ok(Arc::new(store)),
         // A path that leads to something else is no wrong word on the command line.
         Err(error) if error.kind() == ErrorKind::Invalid => Err(Failure::from(error).exit(exit::DAMAGED)),
@@ -161,7 +173,8 @@ mod tests {
         assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
         assert_eq!(Url::parse("sqlite:/a/b c.db").unwrap(), Url::Sqlite(PathBuf::from("/a/b c.db")));
         assert_eq!(Url::parse("sqlite:C:\\x").unwrap(), Url::Sqlite(PathBuf::from("C:\\x")));
-        for wrong in ["", "memory", "memory:x", "sqlite:", "sqlite", "redb:/x", "/a/b"] {
+        assert_eq!(Url::parse("redb:/x").unwrap(), Url::Redb(PathBuf::from("/x")));
+        for wrong in ["", "memory", "memory:x", "sqlite:", "sqlite", "redb:", "other:/x", "/a/b"] {
             assert_eq!(Url::parse(wrong).unwrap_err().code(), exit::USAGE, "{wrong}");
         }
     }

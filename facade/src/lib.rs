@@ -40,6 +40,7 @@
 //!
 //! # Features
 //! - `sqlite` (default): [`SqliteStore`], one file for several processes, every acknowledged commit synced
+//! - `redb`: `RedbStore`, pure Rust, one file, one process at a time
 //! - `memory`: `MemoryStore`, for tests
 //! - `blocking`: `blocking::Wait`, the same API without a runtime
 //! - `testing`: seeded random bits and processes that die on demand
@@ -74,6 +75,8 @@ pub use turnkeep_sessions::testing;
 
 #[cfg(feature = "memory")]
 pub use turnkeep_memory::{MemoryOptions, MemoryStore};
+#[cfg(feature = "redb")]
+pub use turnkeep_redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
 pub use turnkeep_sqlite::{SqliteOptions, SqliteStore};
 

@@ -18,24 +18,23 @@ pub async fn open_workspace(directory: impl AsRef<Path>) -> Result<Workspace> {
     OpenOptions::new().open(directory).await
 }
 
-/// Opens a store by its URL: `sqlite:PATH` for a file, which is made when it is not there, or `memory:` for a new and
-/// empty one in memory.
+/// Opens a store by its URL: `sqlite:PATH` or `redb:PATH` for a file, which is made when it is not there, or `memory:`
+/// for a new and empty one in memory.
 ///
 /// # Errors
 /// `Invalid` for another form, `Unsupported` for a backend that was not compiled in, and whatever the backend answers.
 pub async fn open_store(url: &str) -> Result<Arc<dyn Store>> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     match scheme {
-        "sqlite" if rest.is_empty() => {
-            Err(Error::new(ErrorKind::Invalid, "the store URL names no file; write sqlite:PATH")
+        "sqlite" | "redb" if rest.is_empty() => {
+            Err(Error::new(ErrorKind::Invalid, format!("the store URL names no file; write {scheme}:PATH"))
                 .with("url", url))
         }
         "sqlite" => open_sqlite(Path::new(rest)).await,
+        "redb" => open_redb(Path::new(rest)).await,
         "memory" if rest.is_empty() && url.ends_with(':') => open_memory(),
-        _ => {
-            Err(Error::new(ErrorKind::Invalid, "no such store; write sqlite:PATH or memory:")
-                .with("url", url))
-        }
+        _ => Err(Error::new(ErrorKind::Invalid, "no such store; write sqlite:PATH, redb:PATH or memory:")
+            .with("url", url)),
     }
 }
 
@@ -49,6 +48,16 @@ async fn open_sqlite(_: &Path) -> Result<Arc<dyn Store>> {
     Err(not_compiled_in("sqlite"))
 }
 
+#[cfg(feature = "redb")]
+async fn open_redb(path: &Path) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(turnkeep_redb::RedbStore::open(path).await?))
+}
+
+#[cfg(not(feature = "redb"))]
+async fn open_redb(_: &Path) -> Result<Arc<dyn Store>> {
+    Err(not_compiled_in("redb"))
+}
+
 #[cfg(feature = "memory")]
 fn open_memory() -> Result<Arc<dyn Store>> {
     Ok(Arc::new(turnkeep_memory::MemoryStore::new()))
@@ -59,7 +68,7 @@ fn open_memory() -> Result<Arc<dyn Store>> {
     Err(not_compiled_in("memory"))
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "memory")))]
+#[cfg(not(all(feature = "sqlite", feature = "redb", feature = "memory")))]
 fn not_compiled_in(feature: &'static str) -> Error {
     Error::new(
         ErrorKind::Unsupported,

@@ -51,7 +51,7 @@ const RULES: [Rule; 10] = [
     rule(REDB, &[CORE], &[CONFORMANCE]),
     rule(SESSIONS, &[CORE], &[MEMORY, SQLITE]),
     rule(CONFORMANCE, &[CORE], &[]),
-    rule(FACADE, &[CORE, MEMORY, SQLITE, SESSIONS, CONFORMANCE], &[]),
+    rule(FACADE, &[CORE, MEMORY, SQLITE, REDB, SESSIONS, CONFORMANCE], &[]),
     rule("turnkeep-cli", &[FACADE, CONFORMANCE], &[]),
     Rule { name: "turnkeep-benches", normal: Reach::Any, tests: Reach::Any },
     rule("xtask", &[], &[]),
