@@ -1,6 +1,6 @@
 //! The contract of turnkeep: what a store keeps, how it is changed, how it is read.
 //!
-//! Every change is one declarative, conditional [`Commit`](commit::Commit); every read is a typed, bounded query. The
+//! Every change is one declarative, conditional [`Commit`]; every read is a typed, bounded query. The
 //! rules of a commit are pure functions in [`rules`], the same for every backend; [`local`] is the group committer
 //! for engines whose transactions are local.
 
