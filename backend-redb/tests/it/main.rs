@@ -1,4 +1,10 @@
 //! What only this backend can get wrong: its file, its tables, its engine. The contract is tested by the conformance
 //! suite.
 
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+
 mod conformance;
+mod crash;
+mod opening;
+mod space;
+mod support;

@@ -1,0 +1,143 @@
+//! Stopped in the middle: killed, or without room.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use turnkeep_core::commit::Commit;
+use turnkeep_core::{ErrorKind, Maintenance, Store};
+use turnkeep_redb::{Medium, RedbOptions};
+
+use crate::support::{
+    Other, again, append, block_on, close, commit, find, fresh, message, open, role, session_of, texts,
+    workspace,
+};
+
+/// Appends for ever, and tells of each append that was acknowledged.
+fn write_until_killed(path: &Path, quick_repair: bool) {
+    let store = RedbOptions::new(path).quick_repair(quick_repair).open_blocking().unwrap();
+    let session = session_of(&store, "s", 0);
+    for number in 1..100_000 {
+        commit(&store, [append(&session, vec![message(&format!("{number}"))])]);
+        tell(number);
+    }
+}
+
+/// Lets another process write, kills it, and answers the last append that it was told of.
+fn killed(test: &str, role: &str, path: &Path) -> usize {
+    let mut other = Other(again(test, role, path).spawn().unwrap());
+    let said = BufReader::new(other.0.stdout.take().unwrap());
+    let numbers = said.lines().map_while(Result::ok).filter_map(|line| line.parse::<usize>().ok());
+    let last = numbers.take_while(|number| *number < 150).last().unwrap();
+    drop(other);
+    last
+}
+
+fn holds_at_least(path: &Path, acknowledged: usize, options: RedbOptions) {
+    let store = options.open_blocking().unwrap();
+    let words = texts(&store, &find(&store, "s"));
+    assert!(words.len() >= acknowledged, "{} of {acknowledged} acknowledged appends", words.len());
+    assert!(words.iter().enumerate().all(|(at, words)| *words == (at + 1).to_string()), "{words:?}");
+    assert_eq!(block_on(Maintenance::verify(&store)).unwrap().damage, []);
+    close(&store);
+    assert!(path.exists());
+}
+
+#[test]
+fn case_53_reopening_after_a_kill_needs_no_repair() {
+    if let Some((_, path)) = role() {
+        return write_until_killed(&path, true);
+    }
+    let (_folder, path) = fresh();
+    let acknowledged = killed("crash::case_53_reopening_after_a_kill_needs_no_repair", "write", &path);
+    let options = RedbOptions::new(&path).on_repair(|_| panic!("a repair, which takes long on a large file"));
+    holds_at_least(&path, acknowledged, options);
+}
+
+#[test]
+fn case_53_a_repair_that_cannot_be_avoided_shows_its_progress() {
+    if let Some((_, path)) = role() {
+        return write_until_killed(&path, false);
+    }
+    let (_folder, path) = fresh();
+    let test = "crash::case_53_a_repair_that_cannot_be_avoided_shows_its_progress";
+    let acknowledged = killed(test, "write", &path);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&seen);
+    holds_at_least(
+        &path,
+        acknowledged,
+        RedbOptions::new(&path).on_repair(move |at| to.lock().unwrap().push(at)),
+    );
+    let seen = seen.lock().unwrap();
+    assert!(
+        seen.len() >= 2 && seen.is_sorted() && seen.iter().all(|at| (0.0..=1.0).contains(at)),
+        "{seen:?}"
+    );
+}
+
+/// A disk that can be made full, or refuse to sync.
+#[derive(Debug)]
+struct Failing {
+    file: File,
+    full: Arc<AtomicBool>,
+    sync_fails: Arc<AtomicBool>,
+}
+
+impl Medium for Failing {
+    fn size(&self) -> io::Result<u64> {
+        self.file.metadata().map(|found| found.len())
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        if self.sync_fails.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        self.file.sync_data()
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.write_all_at(data, offset)
+    }
+}
+
+#[test]
+fn case_53_a_disk_that_fails_ends_in_typed_errors_and_loses_nothing_acknowledged() {
+    for no_room in [true, false] {
+        let (_folder, path) = fresh();
+        let (full, sync_fails) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (to, too) = (Arc::clone(&full), Arc::clone(&sync_fails));
+        let options = RedbOptions::new(&path).medium(move |file| {
+            Box::new(Failing { file, full: Arc::clone(&to), sync_fails: Arc::clone(&too) })
+        });
+        let store = options.open_blocking().unwrap();
+        let session = session_of(&store, "s", 20);
+        (if no_room { &full } else { &sync_fails }).store(true, Ordering::SeqCst);
+        let lost = || Commit::new(workspace()).op(append(&session, vec![message("lost?")]));
+        assert_eq!(block_on(store.commit(lost())).unwrap_err().kind(), ErrorKind::CommitUnknown);
+        assert_eq!(block_on(store.commit(lost())).unwrap_err().kind(), ErrorKind::Poisoned);
+        full.store(false, Ordering::SeqCst);
+        sync_fails.store(false, Ordering::SeqCst);
+        let late = block_on(store.commit(lost())).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::Poisoned, "what is poisoned stays so: {late}");
+        // The close may say what failed; the file is given back all the same.
+        let _ = block_on(store.close());
+        let store = open(&path);
+        let words = texts(&store, &session);
+        assert!(words.len() == 20 || words.len() == 21, "{}", words.len());
+        assert_eq!(words.first().map(String::as_str), Some("message 1"));
+        commit(&store, [append(&session, vec![message("goes on")])]);
+        assert_eq!(block_on(Maintenance::verify(&store)).unwrap().damage, []);
+        close(&store);
+    }
+}
