@@ -12,7 +12,7 @@ use turnkeep_core::{ErrorKind, Maintenance, Store};
 use turnkeep_redb::{Medium, RedbOptions};
 
 use crate::support::{
-    Other, again, append, block_on, close, commit, find, fresh, message, open, role, session_of, texts,
+    Other, again, append, block_on, close, commit, find, fresh, message, open, role, session_of, tell, texts,
     workspace,
 };
 

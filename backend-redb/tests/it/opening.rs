@@ -13,7 +13,7 @@ use turnkeep_redb::RedbStore;
 
 use crate::support::{
     Other, again, append, block_on, close, commit, find, fresh, message, open, refusal, role, session_of,
-    texts, workspace,
+    tell, texts, workspace,
 };
 
 fn names(error: &turnkeep_core::Error, path: &Path) -> bool {
