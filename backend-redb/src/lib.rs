@@ -21,7 +21,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! `docs/format.md` describes the tables.
+//! The README of this crate describes the file, and why it is as it is.
 
 mod codec;
 mod database;

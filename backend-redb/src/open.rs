@@ -117,7 +117,7 @@ pub(crate) fn fill(engine: &redb::Database) -> Result<()> {
     transaction.set_quick_repair(true);
     {
         let mut meta = transaction.open_table(META).map_err(error::table)?;
-        let about = "turnkeep store; docs/format.md of turnkeep explains it";
+        let about = "turnkeep store; the README of turnkeep-redb explains it";
         let created_with = concat!("turnkeep-redb ", env!("CARGO_PKG_VERSION"));
         let format = FORMAT.to_string();
         for (name, value) in [("about", about), ("created_with", created_with), ("format", &format)] {

@@ -1,4 +1,4 @@
-//! The tables of format 1. `docs/format.md` explains them to people.
+//! The tables of format 1. The README of this crate explains them to people.
 //!
 //! `skey` is the number of one life of a session, `wkey` that of a workspace; neither is ever given twice. Every table
 //! but `meta` maps bytes to bytes: see `codec`.

@@ -1,4 +1,4 @@
-//! Rows as bytes and back. The layout of each is told in `docs/format.md`.
+//! Rows as bytes and back. The README of this crate tells how they are written.
 
 mod entry;
 mod event;
