@@ -191,8 +191,8 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    /// Opens and locks the file for a first handle, at once or not at all. Only for a store that this very process is just closing there
-    /// is a wait of at most `patience`.
+    /// Opens and locks the file for a first handle, at once or not at all. Only for a store that this very process is
+    /// just closing there is a wait of at most `patience`.
     ///
     /// # Errors
     /// `Busy` when somebody has it, else what the file system answers.
