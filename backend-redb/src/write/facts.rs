@@ -2,10 +2,11 @@
 
 use redb::WriteTransaction;
 use turnkeep_core::commit::{RequestId, RequestScope};
-use turnkeep_core::id::{Collection, IntentId, RecordKey, StreamName};
-use turnkeep_core::model::{LeaseName, role};
+use turnkeep_core::id::{Collection, EntryKey, IntentId, RecordKey, SessionId, StreamName};
+use turnkeep_core::local::{FactSource, gather};
+use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow, role};
 use turnkeep_core::rules::{
-    AttemptFact, Facts, LeaseFact, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
+    AttemptFact, Facts, LeaseFact, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
     counts_as_message,
 };
 use turnkeep_core::{EntryNo, Result, RunId, SessionRef, WorkspaceId};
@@ -29,15 +30,11 @@ pub(super) fn facts(
     workspace: &WorkspaceId,
     reads: &ReadSet,
 ) -> Result<Facts> {
-    let mut facts = Facts::default();
     // Nothing can be found in a workspace that nobody wrote to.
-    if let Some(wkey) = cache.workspace(from, workspace)? {
-        let mut answers = Answers { from, cache, owners, workspace, wkey };
-        for lookup in &reads.lookups {
-            answers.look_up(lookup, &mut facts)?;
-        }
+    match cache.workspace(from, workspace)? {
+        Some(wkey) => gather(&mut Answers { from, cache, owners, workspace, wkey }, reads),
+        None => Ok(Facts::default()),
     }
-    Ok(facts)
 }
 
 struct Answers<'a> {
@@ -49,64 +46,41 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    fn look_up(&mut self, lookup: &Lookup, facts: &mut Facts) -> Result<()> {
-        match lookup {
-            Lookup::Session(id) => {
-                if let Some(found) = self.cache.session(self.from, self.wkey, self.workspace, id)? {
-                    facts.sessions.insert(id.clone(), found.row.clone());
-                }
-            }
-            Lookup::Place(session, number) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(place) = self.place(skey, *number)?
-                {
-                    facts.places.insert((session.clone(), *number), place);
-                }
-            }
-            Lookup::Span(session, after, through) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(span) = self.span(skey, *after, *through)?
-                {
-                    facts.spans.insert((session.clone(), *after, *through), span);
-                }
-            }
-            Lookup::EntryKey(session, key) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(number) = number_with_key(self.from, skey, key.as_str())?
-                {
-                    if let Some(place) = self.place(skey, number)? {
-                        facts.places.insert((session.clone(), number), place);
-                    }
-                    facts.keys.insert((session.clone(), key.clone()), number);
-                }
-            }
-            Lookup::Run(session, id) => self.run(session, id, facts)?,
-            Lookup::LatestAttempt(session, intent) => self.latest_attempt(session, intent, facts)?,
-            Lookup::Lease(name) => self.lease(name, facts)?,
-            Lookup::Record(collection, key) => self.record(collection, key, facts)?,
-            Lookup::Stream(session, name) => self.stream(session, name, facts)?,
-            Lookup::Ordinal(collection, owner) => self.ordinal(collection, owner.as_ref(), facts)?,
-            Lookup::Request(scope, id) => facts.request = self.request(scope, id)?,
-        }
-        Ok(())
-    }
-
     fn life(&mut self, session: &SessionRef) -> Result<Option<u64>> {
         self.cache.life(self.from, self.wkey, self.workspace, session)
     }
 
-    fn place(&self, skey: u64, number: EntryNo) -> Result<Option<Place>> {
+    fn segment(&self, skey: u64, number: EntryNo) -> Result<Option<EntryNo>> {
+        Ok(segment_at(self.from, skey, number.get())?.and_then(|segment| EntryNo::new(segment.first)))
+    }
+}
+
+impl FactSource for Answers<'_> {
+    fn session(&mut self, id: &SessionId) -> Result<Option<SessionRow>> {
+        let found = self.cache.session(self.from, self.wkey, self.workspace, id)?;
+        Ok(found.map(|found| found.row.clone()))
+    }
+
+    fn entry_with_key(&mut self, session: &SessionRef, key: &EntryKey) -> Result<Option<EntryNo>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
+        number_with_key(self.from, skey, key.as_str())
+    }
+
+    fn place(&mut self, session: &SessionRef, number: EntryNo) -> Result<Option<Place>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let key = entry_key(skey, number.get());
         let Some(body) = self.from.get(tables::ENTRIES, &key)? else { return Ok(None) };
         let on_path = read_entry(key.as_bytes(), &body)?.on_path;
         Ok(Some(Place { on_path, segment: self.segment(skey, number)? }))
     }
 
-    fn segment(&self, skey: u64, number: EntryNo) -> Result<Option<EntryNo>> {
-        Ok(segment_at(self.from, skey, number.get())?.and_then(|segment| EntryNo::new(segment.first)))
-    }
-
-    fn span(&self, skey: u64, after: Option<EntryNo>, through: EntryNo) -> Result<Option<Span>> {
+    fn span(
+        &mut self,
+        session: &SessionRef,
+        after: Option<EntryNo>,
+        through: EntryNo,
+    ) -> Result<Option<Span>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let mut span = Span::default();
         let (mut tip, mut last) = (None, None);
         let within = source::Span::all()
@@ -136,24 +110,22 @@ impl Answers<'_> {
         Ok(Some(span))
     }
 
-    fn run(&mut self, session: &SessionRef, id: &RunId, facts: &mut Facts) -> Result<()> {
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+    fn run(&mut self, session: &SessionRef, id: &RunId) -> Result<Option<Run>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let Some(number) = self.from.get(tables::RUN_IDS, &Key::new().u64(skey).tail(id.as_str()))? else {
-            return Ok(());
+            return Ok(None);
         };
         let number = u32::try_from(read_number(tables::RUN_IDS, &number)?)
             .map_err(|_| damaged(tables::RUN_IDS, "number"))?;
         let body = self.from.get(tables::RUNS, &run_key(skey, number))?;
-        let run = read_run(&body.ok_or_else(|| damaged(tables::RUN_IDS, "run"))?)?;
-        facts.runs.insert((session.clone(), id.clone()), run);
-        Ok(())
+        read_run(&body.ok_or_else(|| damaged(tables::RUN_IDS, "run"))?).map(Some)
     }
 
-    fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId, facts: &mut Facts) -> Result<()> {
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+    fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId) -> Result<Option<AttemptFact>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let span = source::Span::within(Key::new().u64(skey).text(intent.as_str()));
         let Some((key, _)) = first(self.from, tables::RUN_INTENTS, &span, Toward::Lower)? else {
-            return Ok(());
+            return Ok(None);
         };
         let mut fields = Fields::of_key(tables::RUN_INTENTS, &key);
         fields.u64()?;
@@ -161,11 +133,10 @@ impl Answers<'_> {
         let (attempt, number) = (fields.u32()?, fields.u32()?);
         let body = self.from.get(tables::RUNS, &run_key(skey, number))?;
         let run = read_run(&body.ok_or_else(|| damaged(tables::RUN_INTENTS, "run"))?)?;
-        facts.attempts.insert((session.clone(), intent.clone()), AttemptFact { run: run.id, attempt });
-        Ok(())
+        Ok(Some(AttemptFact { run: run.id, attempt }))
     }
 
-    fn lease(&mut self, name: &LeaseName, facts: &mut Facts) -> Result<()> {
+    fn lease(&mut self, name: &LeaseName) -> Result<Option<LeaseFact>> {
         let row = match name {
             LeaseName::Named(id) => stored_lease(self.from, 0, self.wkey, id.as_str())?,
             LeaseName::Session(session) => match self.life(session)? {
@@ -173,56 +144,35 @@ impl Answers<'_> {
                 None => None,
             },
         };
-        if let Some(row) = row {
-            let liveness = self.owners.liveness(&row);
-            facts.leases.insert(name.clone(), LeaseFact { row, liveness });
-        }
-        Ok(())
+        Ok(row.map(|row| LeaseFact { liveness: self.owners.liveness(&row), row }))
     }
 
-    fn record(&mut self, collection: &Collection, key: &RecordKey, facts: &mut Facts) -> Result<()> {
+    fn record(&mut self, collection: &Collection, key: &RecordKey) -> Result<Option<RecordFact>> {
         let stored_key = record_key(self.wkey, collection, key);
-        let Some(body) = self.from.get(tables::RECORDS, &stored_key)? else { return Ok(()) };
+        let Some(body) = self.from.get(tables::RECORDS, &stored_key)? else { return Ok(None) };
         let stored = read_record(stored_key.as_bytes(), &body)?;
         let owner = owner_state(self.from, stored.owner)?;
-        // A change of owner moves the revision of both sessions.
-        if let (Some(session), OwnerState::Active | OwnerState::Restoring) = (&stored.record.owner, owner)
-            && let Some(found) = self.cache.session(self.from, self.wkey, self.workspace, &session.id)?
-        {
-            facts.sessions.insert(session.id.clone(), found.row.clone());
-        }
-        facts.records.insert((collection.clone(), key.clone()), RecordFact { record: stored.record, owner });
-        Ok(())
+        Ok(Some(RecordFact { record: stored.record, owner }))
     }
 
-    fn stream(&mut self, session: &SessionRef, name: &StreamName, facts: &mut Facts) -> Result<()> {
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+    fn stream(&mut self, session: &SessionRef, name: &StreamName) -> Result<Option<StreamRow>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let key = stream_key(skey, name.as_str());
-        if let Some(body) = self.from.get(tables::STREAMS, &key)? {
-            facts.streams.insert((session.clone(), name.clone()), read_stream(key.as_bytes(), &body)?);
-        }
-        Ok(())
+        let body = self.from.get(tables::STREAMS, &key)?;
+        body.map(|body| read_stream(key.as_bytes(), &body)).transpose()
     }
 
-    fn ordinal(
-        &mut self,
-        collection: &Collection,
-        owner: Option<&SessionRef>,
-        facts: &mut Facts,
-    ) -> Result<()> {
+    fn ordinal(&mut self, collection: &Collection, owner: Option<&SessionRef>) -> Result<Option<u64>> {
         let skey = match owner {
             Some(owner) => match self.life(owner)? {
                 Some(skey) => skey,
-                None => return Ok(()),
+                None => return Ok(None),
             },
             None => 0,
         };
         let key = Key::new().u64(skey).u64(self.wkey).tail(collection.as_str());
-        if let Some(body) = self.from.get(tables::ORDINALS, &key)? {
-            let last = read_number(tables::ORDINALS, &body)?;
-            facts.ordinals.insert((collection.clone(), owner.cloned()), last);
-        }
-        Ok(())
+        let body = self.from.get(tables::ORDINALS, &key)?;
+        body.map(|body| read_number(tables::ORDINALS, &body)).transpose()
     }
 
     fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestRow>> {

@@ -2,11 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use turnkeep_core::commit::{Fingerprint, RequestId, RequestScope};
-use turnkeep_core::id::{Collection, IntentId, RecordKey, StreamName};
-use turnkeep_core::model::{LeaseName, Liveness};
-use turnkeep_core::rules::{
-    AttemptFact, Facts, LeaseFact, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
-};
+use turnkeep_core::id::{Collection, EntryKey, IntentId, RecordKey, SessionId, StreamName};
+use turnkeep_core::local::{FactSource, gather};
+use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow};
+use turnkeep_core::rules::{AttemptFact, Facts, LeaseFact, Place, ReadSet, RecordFact, RequestRow, Span};
 use turnkeep_core::{EntryNo, Result, RunId, SessionRef, WorkspaceId};
 
 use crate::columns::{
@@ -33,60 +32,14 @@ pub(super) fn facts(
     workspace: &WorkspaceId,
     reads: &ReadSet,
 ) -> Result<Facts> {
-    let mut facts = Facts::default();
     // Nothing can be found in a workspace that nobody wrote to.
-    if let Some(wkey) = cache.workspace(conn, workspace)? {
-        let mut source = Source { conn, cache, owners, workspace, wkey };
-        for lookup in &reads.lookups {
-            source.look_up(lookup, &mut facts)?;
-        }
+    match cache.workspace(conn, workspace)? {
+        Some(wkey) => gather(&mut Source { conn, cache, owners, workspace, wkey }, reads),
+        None => Ok(Facts::default()),
     }
-    Ok(facts)
 }
 
 impl Source<'_> {
-    fn look_up(&mut self, lookup: &Lookup, facts: &mut Facts) -> Result<()> {
-        match lookup {
-            Lookup::Session(id) => {
-                if let Some(found) = self.cache.session(self.conn, self.wkey, self.workspace, id)? {
-                    facts.sessions.insert(id.clone(), found.row.clone());
-                }
-            }
-            Lookup::Place(session, number) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(place) = self.place(skey, *number)?
-                {
-                    facts.places.insert((session.clone(), *number), place);
-                }
-            }
-            Lookup::Span(session, after, through) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(span) = self.span(skey, *after, *through)?
-                {
-                    facts.spans.insert((session.clone(), *after, *through), span);
-                }
-            }
-            Lookup::EntryKey(session, key) => {
-                if let Some(skey) = self.life(session)?
-                    && let Some(number) = number_with_key(self.conn, skey, key)?.and_then(EntryNo::new)
-                {
-                    if let Some(place) = self.place(skey, number)? {
-                        facts.places.insert((session.clone(), number), place);
-                    }
-                    facts.keys.insert((session.clone(), key.clone()), number);
-                }
-            }
-            Lookup::Run(session, id) => self.run(session, id, facts)?,
-            Lookup::LatestAttempt(session, intent) => self.latest_attempt(session, intent, facts)?,
-            Lookup::Lease(name) => self.lease(name, facts)?,
-            Lookup::Record(collection, key) => self.record(collection, key, facts)?,
-            Lookup::Stream(session, name) => self.stream(session, name, facts)?,
-            Lookup::Ordinal(collection, owner) => self.ordinal(collection, owner.as_ref(), facts)?,
-            Lookup::Request(scope, id) => facts.request = self.request(scope, id)?,
-        }
-        Ok(())
-    }
-
     fn life(&mut self, session: &SessionRef) -> Result<Option<i64>> {
         self.cache.life(self.conn, self.wkey, self.workspace, session)
     }
@@ -101,8 +54,21 @@ impl Source<'_> {
             .map_err(sql)?;
         Ok(first.and_then(EntryNo::new))
     }
+}
 
-    fn place(&self, skey: i64, number: EntryNo) -> Result<Option<Place>> {
+impl FactSource for Source<'_> {
+    fn session(&mut self, id: &SessionId) -> Result<Option<SessionRow>> {
+        let found = self.cache.session(self.conn, self.wkey, self.workspace, id)?;
+        Ok(found.map(|found| found.row.clone()))
+    }
+
+    fn entry_with_key(&mut self, session: &SessionRef, key: &EntryKey) -> Result<Option<EntryNo>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
+        Ok(number_with_key(self.conn, skey, key)?.and_then(EntryNo::new))
+    }
+
+    fn place(&mut self, session: &SessionRef, number: EntryNo) -> Result<Option<Place>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let on_path: Option<bool> = self
             .conn
             .prepare_cached("SELECT on_path FROM entries WHERE rid = ?1")
@@ -113,11 +79,17 @@ impl Source<'_> {
     }
 
     /// `rules::counts_as_message` says the same in Rust.
-    fn span(&self, skey: i64, after: Option<EntryNo>, through: EntryNo) -> Result<Option<Span>> {
+    fn span(
+        &mut self,
+        session: &SessionRef,
+        after: Option<EntryNo>,
+        through: EntryNo,
+    ) -> Result<Option<Span>> {
         const SUM: &str = "SELECT count(*) FILTER (WHERE kind = 'message' AND visibility = 'conversation'),
              max(rid) FILTER (WHERE on_path = 1), max(rid) FROM entries WHERE rid > ?1 AND rid <= ?2";
         const FIRST_USER: &str = "SELECT text FROM entries WHERE rid > ?1 AND rid <= ?2 AND kind = 'message'
              AND visibility = 'conversation' AND role = 'user' AND text IS NOT NULL ORDER BY rid LIMIT 1";
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let bounds = params![row_key(skey, after.map_or(0, EntryNo::get)), row_key(skey, through.get())];
         let (messages, tip, last): (u32, Option<i64>, Option<i64>) = self
             .conn
@@ -139,33 +111,26 @@ impl Source<'_> {
         Ok(Some(Span { messages, first_user_text, tip }))
     }
 
-    fn run(&mut self, session: &SessionRef, id: &RunId, facts: &mut Facts) -> Result<()> {
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+    fn run(&mut self, session: &SessionRef, id: &RunId) -> Result<Option<Run>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let text = format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.id = ?1 AND r.rkey >> 32 = ?2");
         let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
         let mut rows = find.query(params![id.as_str(), skey]).map_err(sql)?;
-        if let Some(row) = rows.next().map_err(sql)? {
-            let run = run(session, &mut Fields::new("runs", row))?;
-            facts.runs.insert((session.clone(), id.clone()), run);
-        }
-        Ok(())
+        rows.next().map_err(sql)?.map(|row| run(session, &mut Fields::new("runs", row))).transpose()
     }
 
-    fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId, facts: &mut Facts) -> Result<()> {
+    fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId) -> Result<Option<AttemptFact>> {
         const FIND: &str = "SELECT id, attempt FROM runs WHERE intent = ?1 AND intent IS NOT NULL
              AND rkey >> 32 = ?2 ORDER BY attempt DESC, rkey DESC LIMIT 1";
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let mut find = self.conn.prepare_cached(FIND).map_err(sql)?;
         let mut rows = find.query(params![intent.as_str(), skey]).map_err(sql)?;
-        if let Some(row) = rows.next().map_err(sql)? {
-            let fields = &mut Fields::new("runs", row);
-            let newest = AttemptFact { run: fields.id()?, attempt: fields.u32()? };
-            facts.attempts.insert((session.clone(), intent.clone()), newest);
-        }
-        Ok(())
+        let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
+        let fields = &mut Fields::new("runs", row);
+        Ok(Some(AttemptFact { run: fields.id()?, attempt: fields.u32()? }))
     }
 
-    fn lease(&mut self, name: &LeaseName, facts: &mut Facts) -> Result<()> {
+    fn lease(&mut self, name: &LeaseName) -> Result<Option<LeaseFact>> {
         let row = match name {
             LeaseName::Named(id) => stored_lease(self.conn, self.wkey, 0, id.as_str())?,
             LeaseName::Session(session) => match self.life(session)? {
@@ -173,60 +138,35 @@ impl Source<'_> {
                 None => None,
             },
         };
-        if let Some(row) = row {
-            let liveness: Liveness = self.owners.liveness(&row);
-            facts.leases.insert(name.clone(), LeaseFact { row, liveness });
-        }
-        Ok(())
+        Ok(row.map(|row| LeaseFact { liveness: self.owners.liveness(&row), row }))
     }
 
-    fn record(&mut self, collection: &Collection, key: &RecordKey, facts: &mut Facts) -> Result<()> {
+    fn record(&mut self, collection: &Collection, key: &RecordKey) -> Result<Option<RecordFact>> {
         let text = format!(
             "SELECT {RECORD_COLUMNS} FROM records r LEFT JOIN sessions o ON o.skey = r.owner
              WHERE r.wkey = ?1 AND r.collection = ?2 AND r.key = ?3"
         );
-        let stored = {
-            let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
-            let mut rows = find.query(params![self.wkey, collection.as_str(), key.as_str()]).map_err(sql)?;
-            match rows.next().map_err(sql)? {
-                Some(row) => record(&mut Fields::new("records", row))?,
-                None => return Ok(()),
-            }
-        };
-        // A change of owner moves the revision of both sessions.
-        if let (Some(owner), OwnerState::Active | OwnerState::Restoring) =
-            (&stored.record.owner, stored.owner)
-            && let Some(found) = self.cache.session(self.conn, self.wkey, self.workspace, &owner.id)?
-        {
-            facts.sessions.insert(owner.id.clone(), found.row.clone());
-        }
-        let fact = RecordFact { record: stored.record, owner: stored.owner };
-        facts.records.insert((collection.clone(), key.clone()), fact);
-        Ok(())
+        let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut rows = find.query(params![self.wkey, collection.as_str(), key.as_str()]).map_err(sql)?;
+        let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
+        let stored = record(&mut Fields::new("records", row))?;
+        Ok(Some(RecordFact { record: stored.record, owner: stored.owner }))
     }
 
-    fn stream(&mut self, session: &SessionRef, name: &StreamName, facts: &mut Facts) -> Result<()> {
-        let Some(skey) = self.life(session)? else { return Ok(()) };
+    fn stream(&mut self, session: &SessionRef, name: &StreamName) -> Result<Option<StreamRow>> {
+        let Some(skey) = self.life(session)? else { return Ok(None) };
         let text = format!("SELECT {STREAM_COLUMNS} FROM streams WHERE skey = ?1 AND name = ?2");
         let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
         let mut rows = find.query(params![skey, name.as_str()]).map_err(sql)?;
-        if let Some(row) = rows.next().map_err(sql)? {
-            let (_, row) = stream(&mut Fields::new("streams", row))?;
-            facts.streams.insert((session.clone(), name.clone()), row);
-        }
-        Ok(())
+        let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
+        stream(&mut Fields::new("streams", row)).map(|(_, row)| Some(row))
     }
 
-    fn ordinal(
-        &mut self,
-        collection: &Collection,
-        owner: Option<&SessionRef>,
-        facts: &mut Facts,
-    ) -> Result<()> {
+    fn ordinal(&mut self, collection: &Collection, owner: Option<&SessionRef>) -> Result<Option<u64>> {
         let skey = match owner {
             Some(owner) => match self.life(owner)? {
                 Some(skey) => skey,
-                None => return Ok(()),
+                None => return Ok(None),
             },
             None => 0,
         };
@@ -237,11 +177,7 @@ impl Source<'_> {
                 find.query_row(params![skey, self.wkey, collection.as_str()], |row| row.get(0)).optional()
             })
             .map_err(sql)?;
-        if let Some(last) = last {
-            let last = u64::try_from(last).map_err(|_| damaged("ordinals", "last"))?;
-            facts.ordinals.insert((collection.clone(), owner.cloned()), last);
-        }
-        Ok(())
+        last.map(|last| u64::try_from(last).map_err(|_| damaged("ordinals", "last"))).transpose()
     }
 
     fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestRow>> {

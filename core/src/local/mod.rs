@@ -3,6 +3,7 @@
 
 mod committer;
 mod engine;
+mod facts;
 mod job;
 pub mod owner;
 mod readers;
@@ -10,6 +11,7 @@ mod write_lock;
 
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
+pub use facts::{FactSource, gather};
 pub use owner::OwnerLock;
 pub use readers::Readers;
 pub use write_lock::WriteLock;
