@@ -1,5 +1,6 @@
 //! What a clause works with: its site, its clock, its clients.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -9,7 +10,8 @@ use turnkeep_core::{Clock, Error, ManualClock, Result, Store};
 
 use crate::harness::{Harness, Manifest, OpenWith, Site};
 use crate::kit::Kit;
-use crate::peer::PeerCommand;
+use crate::runner::Settings;
+use crate::tier::Tier;
 use crate::verdict::{Outcome, Stop};
 
 /// What a clause works with.
@@ -18,25 +20,60 @@ pub struct Context {
     pub(crate) harness: Arc<dyn Harness>,
     pub(crate) manifest: Manifest,
     pub(crate) site: Site,
-    pub(crate) peers: Option<PeerCommand>,
+    pub(crate) settings: Settings,
     clock: Option<ManualClock>,
     opened: Mutex<Vec<Weak<dyn Store>>>,
     drawn: Arc<AtomicU64>,
+    counted: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Context {
-    pub(crate) fn new(harness: Arc<dyn Harness>, site: Site, peers: Option<PeerCommand>) -> Self {
+    pub(crate) fn new(harness: Arc<dyn Harness>, site: Site, settings: Settings) -> Self {
         let manifest = harness.manifest();
         let clock = manifest.policies.clock.then(ManualClock::default);
         Self {
             harness,
             manifest,
             site,
-            peers,
+            settings,
             clock,
             opened: Mutex::new(Vec::new()),
             drawn: Arc::new(AtomicU64::new(0)),
+            counted: Mutex::default(),
         }
+    }
+
+    /// How much work this run may be.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.settings.tier
+    }
+
+    /// What everything that is drawn follows from.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.settings.seed
+    }
+
+    /// A number of samples for the tier.
+    #[must_use]
+    pub fn scaled<T>(&self, smoke: T, full: T, soak: T) -> T {
+        match self.tier() {
+            Tier::Smoke => smoke,
+            Tier::Full => full,
+            Tier::Soak => soak,
+        }
+    }
+
+    /// Notes what the verdict rests on, such as so many images looked at.
+    pub fn count(&self, what: &str, more: u64) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted.entry(what.to_owned()).or_default() += more;
+    }
+
+    /// What was counted so far.
+    pub(crate) fn counted(&self) -> BTreeMap<String, u64> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The manual clock, if the backend takes one.

@@ -35,12 +35,14 @@ pub mod registry;
 pub mod runner;
 #[doc(hidden)]
 pub mod testing;
+mod tier;
 mod verdict;
 
 pub use clause::{Clause, Kind, Level, Need, RuntimeFlavor};
 pub use context::Context;
 pub use harness::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
-pub use verdict::{Outcome, Stop, Verdict};
+pub use tier::Tier;
+pub use verdict::{Finding, Outcome, Stop, Verdict};
 
 /// The version of the specification that the clauses describe. Each clause names the version it came with.
 pub const SPEC_VERSION: &str = "0.1";

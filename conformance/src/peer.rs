@@ -159,13 +159,14 @@ impl Context {
 
     /// Starts another process that lives in another time zone.
     pub(crate) fn start_peer_in_zone(&self, role: &str, zone: &str) -> Outcome<Peer> {
-        let command = self.peers.as_ref().ok_or_else(|| Stop::not_run("this runner starts no processes"))?;
+        let command =
+            self.settings.peers.as_ref().ok_or_else(|| Stop::not_run("this runner starts no processes"))?;
         command.start(&[(ROLE, role), (SITE, self.site.as_str()), ("TZ", zone)])
     }
 
     /// Starts another process on another site.
     pub(crate) fn start_peer_at(&self, role: &str, site: &Site) -> Outcome<Peer> {
-        let command = self.peers.as_ref();
+        let command = self.settings.peers.as_ref();
         command.ok_or_else(|| Stop::not_run("this runner starts no processes"))?.start_role(role, site)
     }
 }

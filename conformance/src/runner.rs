@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use turnkeep_core::{Durability, ErrorKind};
@@ -11,7 +11,8 @@ use crate::clause::{Clause, Need, RuntimeFlavor};
 use crate::context::Context;
 use crate::harness::{Harness, Site};
 use crate::peer::{self, PeerCommand};
-use crate::verdict::{Outcome, Stop, Verdict};
+use crate::tier::Tier;
+use crate::verdict::{Finding, Outcome, Stop, Verdict};
 
 /// How long closing and destroying may take.
 const TEARDOWN: Duration = Duration::from_secs(20);
@@ -19,40 +20,62 @@ const TEARDOWN: Duration = Duration::from_secs(20);
 /// The role in which a peer only looks whether it reaches the site.
 const PROBE: &str = "probe";
 
+/// How to run a clause.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How much work it may be.
+    pub tier: Tier,
+    /// What everything that is drawn follows from.
+    pub seed: u64,
+    /// When to give up. No answer by then is an error.
+    pub longest: Duration,
+    /// How to start another process that plays a role of the clause. Without it, a clause that needs one is not run.
+    pub(crate) peers: Option<PeerCommand>,
+}
+
+impl Settings {
+    /// The smallest tier, seed 0, the clause's own time, no other processes.
+    #[must_use]
+    pub fn of(clause: &Clause) -> Self {
+        Self { tier: Tier::Smoke, seed: 0, longest: clause.timeout, peers: None }
+    }
+}
+
 /// Runs a clause on a fresh site of a backend and removes the site. Clauses that need other processes answer
 /// `NotRun` here: they run as tests, see [`conformance_tests!`](crate::conformance_tests).
 #[must_use]
 pub fn run(harness: Arc<dyn Harness>, clause: &'static Clause) -> Verdict {
-    run_within(harness, clause, clause.timeout)
+    find(harness, clause, Settings::of(clause)).verdict
 }
 
-/// Runs a clause as [`run`] does, with another bound of its time. No answer by then is an error.
+/// Runs a clause as [`run`] does, with another bound of its time.
 #[must_use]
 pub fn run_within(harness: Arc<dyn Harness>, clause: &'static Clause, longest: Duration) -> Verdict {
-    run_with(harness, clause, None, longest)
+    find(harness, clause, Settings { longest, ..Settings::of(clause) }).verdict
 }
 
-pub(crate) fn run_with(
-    harness: Arc<dyn Harness>,
-    clause: &'static Clause,
-    peers: Option<PeerCommand>,
-    longest: Duration,
-) -> Verdict {
-    let (answer, verdict) = mpsc::channel();
+/// Runs a clause on a fresh site of a backend, removes the site, and says all that was found.
+#[must_use]
+pub fn find(harness: Arc<dyn Harness>, clause: &'static Clause, settings: Settings) -> Finding {
+    let began = Instant::now();
+    let (answer, found) = mpsc::channel();
+    let patience = settings.longest + TEARDOWN + TEARDOWN;
     // A thread of its own: a store that blocks its runtime must end in a verdict, not in a test without end.
     let started = std::thread::Builder::new().name(clause.id.to_owned()).spawn(move || {
-        let _ = answer.send(run_here(harness, clause, peers, longest));
+        let _ = answer.send(find_here(harness, clause, settings));
     });
-    if let Err(error) = started {
-        return Verdict::Error(format!("no thread for the clause: {error}"));
-    }
-    match verdict.recv_timeout(longest + TEARDOWN + TEARDOWN) {
-        Ok(verdict) => verdict,
-        Err(RecvTimeoutError::Timeout) => {
-            Verdict::Error("the clause blocks its thread and was given up".to_owned())
-        }
-        Err(RecvTimeoutError::Disconnected) => Verdict::Error("the runner panicked".to_owned()),
-    }
+    let error = |text: String| Finding::of(Verdict::Error(text));
+    let finding = match started {
+        Err(refused) => error(format!("no thread for the clause: {refused}")),
+        Ok(_) => match found.recv_timeout(patience) {
+            Ok(finding) => finding,
+            Err(RecvTimeoutError::Timeout) => {
+                error("the clause blocks its thread and was given up".to_owned())
+            }
+            Err(RecvTimeoutError::Disconnected) => error("the runner panicked".to_owned()),
+        },
+    };
+    Finding { elapsed: began.elapsed(), ..finding }
 }
 
 fn runtime(flavor: RuntimeFlavor) -> Result<Runtime, Verdict> {
@@ -66,41 +89,38 @@ fn runtime(flavor: RuntimeFlavor) -> Result<Runtime, Verdict> {
     builder.enable_all().build().map_err(|error| Verdict::Error(format!("no runtime: {error}")))
 }
 
-fn run_here(
-    harness: Arc<dyn Harness>,
-    clause: &'static Clause,
-    peers: Option<PeerCommand>,
-    longest: Duration,
-) -> Verdict {
+fn find_here(harness: Arc<dyn Harness>, clause: &'static Clause, settings: Settings) -> Finding {
     let runtime = match runtime(clause.runtime) {
         Ok(runtime) => runtime,
-        Err(verdict) => return verdict,
+        Err(verdict) => return Finding::of(verdict),
     };
-    let verdict = runtime.block_on(async {
+    let finding = runtime.block_on(async {
         let site = match harness.provision().await {
             Ok(site) => site,
-            Err(error) => return Verdict::Error(format!("no site: {error}")),
+            Err(error) => return Finding::of(Verdict::Error(format!("no site: {error}"))),
         };
-        let cx = Arc::new(Context::new(Arc::clone(&harness), site.clone(), peers));
-        let verdict = bounded(clause, Arc::clone(&cx), longest).await;
+        let longest = settings.longest;
+        let cx = Arc::new(Context::new(Arc::clone(&harness), site.clone(), settings));
+        let found = bounded(clause, Arc::clone(&cx), longest).await;
         let teardown = tokio::time::timeout(TEARDOWN, async {
             cx.close_all().await;
             harness.destroy(&site).await
         });
-        match (teardown.await, verdict) {
+        let verdict = match (teardown.await, found.verdict) {
             (Ok(Err(error)), Verdict::Pass) => {
                 Verdict::Error(format!("the site could not be removed: {error}"))
             }
             (Err(_), Verdict::Pass) => Verdict::Error("closing the stores did not end".to_owned()),
             (_, verdict) => verdict,
-        }
+        };
+        Finding { verdict, counted: cx.counted(), ..found }
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
-    verdict
+    finding
 }
 
 /// Runs the check as a task, so that neither a panic nor a hang of it ends the runner.
-async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -> Verdict {
+async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -> Finding {
     let task = tokio::spawn(async move {
         if let Some(unsupported) = confirm_lack(clause, &cx).await? {
             return Ok(unsupported);
@@ -109,12 +129,12 @@ async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -
     });
     let stop = task.abort_handle();
     match tokio::time::timeout(longest, task).await {
-        Ok(Ok(Ok(verdict))) => verdict,
-        Ok(Ok(Err(stop))) => stop.into_verdict(),
-        Ok(Err(panicked)) => Verdict::Error(format!("the check panicked: {panicked}")),
+        Ok(Ok(Ok(verdict))) => Finding::of(verdict),
+        Ok(Ok(Err(stop))) => stop.into_finding(),
+        Ok(Err(panicked)) => Finding::of(Verdict::Error(format!("the check panicked: {panicked}"))),
         Err(_) => {
             stop.abort();
-            Verdict::Error(format!("no answer within {longest:?}"))
+            Finding::of(Verdict::Error(format!("no answer within {longest:?}")))
         }
     }
 }
@@ -122,8 +142,16 @@ async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -
 /// Whether the backend lacks what the clause needs: declared, and confirmed by a probe.
 async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>> {
     let has = cx.manifest.capabilities;
+    let declared = cx.manifest.durability;
+    if clause.durability > declared && declared > Durability::D0 {
+        // No probe can show that a store would lose something. Whoever claims less gets a certificate for less.
+        return Ok(Some(Verdict::Unsupported(format!(
+            "the backend declares {declared:?}, and this is promised from {:?} on",
+            clause.durability
+        ))));
+    }
     let mut needs = clause.needs.to_vec();
-    if clause.durability > cx.manifest.durability && cx.manifest.durability == Durability::D0 {
+    if clause.durability > declared {
         needs.push(Need::Persistent);
     }
     for need in needs {
@@ -198,10 +226,11 @@ pub(crate) fn run_peer(
     clause: &'static Clause,
     role: &str,
     site: Site,
+    settings: Settings,
 ) -> Outcome {
     let runtime = runtime(clause.runtime).map_err(|verdict| Stop::error(verdict.to_string()))?;
     let outcome = runtime.block_on(async {
-        let cx = Context::new(harness, site, None);
+        let cx = Context::new(harness, site, settings);
         let played = async {
             if role == PROBE {
                 return look(&cx).await;

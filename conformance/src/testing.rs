@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::clause::Clause;
 use crate::harness::Harness;
 use crate::peer::{self, PeerCommand};
-use crate::{registry, runner};
+use crate::runner::Settings;
+use crate::{registry, runner, tier};
 
 /// Runs the clause of a generated test. `path` is the test's module path with the crate in front.
 ///
@@ -15,8 +16,13 @@ use crate::{registry, runner};
 pub fn run<H: Harness + Default>(name: &str, path: &str) {
     let Some(clause) = registry::by_name(name) else { panic!("no clause has a test named {name}") };
     let harness: Arc<dyn Harness> = Arc::new(H::default());
+    let (tier, seed) = match tier::asked() {
+        Ok(asked) => asked,
+        Err(wrong) => panic!("{wrong}"),
+    };
+    let settings = Settings { tier, seed, ..Settings::of(clause) };
     if let Some((role, site)) = peer::assigned() {
-        if let Err(stop) = runner::run_peer(harness, clause, &role, site) {
+        if let Err(stop) = runner::run_peer(harness, clause, &role, site, settings) {
             panic!("{} as {role}: {stop}", clause.id);
         }
         return;
@@ -33,10 +39,11 @@ pub fn run<H: Harness + Default>(name: &str, path: &str) {
         }
         return;
     }
-    judge(clause, &runner::run_with(harness, clause, Some(command), clause.timeout));
+    judge(clause, &runner::find(harness, clause, Settings { peers: Some(command), ..settings }));
 }
 
-fn judge(clause: &Clause, verdict: &crate::Verdict) {
+fn judge(clause: &Clause, finding: &crate::Finding) {
+    let verdict = &finding.verdict;
     if verdict.is_acceptable() {
         if !verdict.detail().is_empty() {
             use std::io::Write;
@@ -44,7 +51,8 @@ fn judge(clause: &Clause, verdict: &crate::Verdict) {
         }
         return;
     }
-    panic!("{} {}\n  {verdict}\n  why: {}", clause.id, clause.title, clause.why);
+    let tape = finding.tape.as_ref().map_or(String::new(), |tape| format!("\n  tape: {tape}"));
+    panic!("{} {}\n  {verdict}\n  why: {}{tape}", clause.id, clause.title, clause.why);
 }
 
 /// Whether the generated tests are exactly the registry; for the test that the macro adds.

@@ -1,7 +1,9 @@
 //! What a clause found out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -71,40 +73,81 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// What one run of a clause found: the verdict, and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The shortest tape that shows a failure, as JSON, where the clause plays tapes.
+    pub tape: Option<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// What was looked at, by name: images, tapes, kills. A pass over 12 is not a pass over 1,200.
+    pub counted: BTreeMap<String, u64>,
+}
+
+impl Finding {
+    /// A verdict that rests on nothing yet.
+    #[must_use]
+    pub fn of(verdict: Verdict) -> Self {
+        Self { verdict, tape: None, elapsed: Duration::ZERO, counted: BTreeMap::new() }
+    }
+}
+
 /// Why a clause stopped before its end.
 #[derive(Debug)]
 pub struct Stop {
     verdict: Verdict,
+    tape: Option<String>,
     at: &'static Location<'static>,
 }
 
 impl Stop {
+    #[track_caller]
+    fn of(verdict: Verdict) -> Self {
+        Self { verdict, tape: None, at: Location::caller() }
+    }
+
     /// The promise was broken.
     #[must_use]
     #[track_caller]
     pub fn fail(what: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Fail(what.into()), at: Location::caller() }
+        Self::of(Verdict::Fail(what.into()))
     }
 
     /// The clause could not be carried out.
     #[must_use]
     #[track_caller]
     pub fn error(what: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Error(what.into()), at: Location::caller() }
+        Self::of(Verdict::Error(what.into()))
     }
 
     /// The harness offers no way to ask.
     #[must_use]
     #[track_caller]
     pub fn not_run(what: impl Into<String>) -> Self {
-        Self { verdict: Verdict::NotRun(what.into()), at: Location::caller() }
+        Self::of(Verdict::NotRun(what.into()))
     }
 
     /// The chance that the clause depends on did not come up.
     #[must_use]
     #[track_caller]
     pub fn inconclusive(what: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Inconclusive(what.into()), at: Location::caller() }
+        Self::of(Verdict::Inconclusive(what.into()))
+    }
+
+    /// Adds the tape that shows it, as JSON.
+    #[must_use]
+    pub fn with_tape(mut self, tape: impl Into<String>) -> Self {
+        self.tape = Some(tape.into());
+        self
+    }
+
+    /// The verdict, with the place in the suite where it was found, and the tape that shows it.
+    #[must_use]
+    pub fn into_finding(self) -> Finding {
+        let tape = self.tape.clone();
+        Finding { tape, ..Finding::of(self.into_verdict()) }
     }
 
     /// The verdict, with the place in the suite where it was found.

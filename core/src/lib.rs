@@ -11,6 +11,8 @@ pub mod id;
 pub mod limits;
 pub mod local;
 pub mod model;
+#[doc(hidden)]
+pub mod mutant;
 pub mod payload;
 pub mod query;
 pub mod rules;

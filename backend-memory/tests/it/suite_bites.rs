@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use turnkeep_conformance::{Verdict, registry, runner};
 
-use crate::conformance::MemoryHarness;
+use turnkeep_harnesses::MemoryHarness;
 use twist::{Twist, TwistedHarness};
 
 /// Which clauses have to catch which broken store.

@@ -9,7 +9,7 @@ use turnkeep_conformance::{Harness, Manifest, OpenWith, Site, TableCount};
 use turnkeep_core::model::SessionRow;
 use turnkeep_core::{Result, SessionKey, Store};
 
-use crate::conformance::MemoryHarness;
+use turnkeep_harnesses::MemoryHarness;
 
 /// How a store differs from a good one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,80 @@
+//! How much work a run of the suite may be.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Names the tier for generated tests.
+const TIER: &str = "TURNKEEP_CONFORMANCE_TIER";
+/// Names the seed for generated tests.
+const SEED: &str = "TURNKEEP_CONFORMANCE_SEED";
+
+/// How much work a run may be. Every clause runs in every tier; those that draw samples draw more of them in a higher
+/// one, and say how many in what they count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// All clauses of one backend in about ten seconds: for every change.
+    #[default]
+    Smoke,
+    /// All clauses of one backend in under two minutes: what a certificate needs.
+    Full,
+    /// As long as it is let.
+    Soak,
+}
+
+impl Tier {
+    /// Every tier, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Smoke, Self::Full, Self::Soak];
+
+    /// As a person types it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Full => "full",
+            Self::Soak => "soak",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Tier {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|tier| tier.as_str() == text)
+            .ok_or_else(|| format!("there is no tier {text:?}: write smoke, full or soak"))
+    }
+}
+
+/// What the environment asks of generated tests: the tier and the seed.
+///
+/// # Errors
+/// When a variable says something else than a tier or a number: a run must not be smaller than somebody believes.
+pub(crate) fn asked() -> Result<(Tier, u64), String> {
+    let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let tier = read(TIER)
+        .map_or(Ok(Tier::default()), |text| text.parse().map_err(|error| format!("{TIER}: {error}")))?;
+    let seed = read(SEED).map_or(Ok(0), |text| {
+        text.parse().map_err(|_| format!("{SEED}: {text:?} is no number from 0 to {}", u64::MAX))
+    })?;
+    Ok((tier, seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_read_as_it_is_written() {
+        for tier in Tier::ALL {
+            assert_eq!(tier.to_string().parse(), Ok(tier));
+        }
+        assert!("fast".parse::<Tier>().unwrap_err().contains("smoke, full or soak"));
+    }
+}

@@ -1,0 +1,22 @@
+//! Deliberate faults, for proving that the conformance suite notices them.
+//!
+//! Without the feature `mutants` every question is answered `false` at compile time and nothing of a fault is left in
+//! the program. With it, a process commits the one fault that the variable `TURNKEEP_MUTANT` names.
+
+/// Whether this process commits the named fault.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+#[must_use]
+pub const fn is(_name: &str) -> bool {
+    false
+}
+
+/// Whether this process commits the named fault.
+#[cfg(feature = "mutants")]
+#[must_use]
+pub fn is(name: &str) -> bool {
+    static CHOSEN: std::sync::LazyLock<Option<String>> = std::sync::LazyLock::new(|| {
+        std::env::var("TURNKEEP_MUTANT").ok().filter(|chosen| !chosen.is_empty())
+    });
+    CHOSEN.as_deref() == Some(name)
+}
