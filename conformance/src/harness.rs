@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use turnkeep_core::limits::Limits;
 use turnkeep_core::{Capabilities, Clock, Durability, Result, Store};
 
+use crate::disk::{Disk, Image};
+
 /// Where a store is: a path, a DSN, a name. Text, so that another process can open it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -148,6 +150,25 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When reading failed.
     async fn image(&self, _site: &Site) -> Result<Option<[u8; 32]>> {
+        Ok(None)
+    }
+
+    /// Optional: opens the store as [`open`](Self::open) does, but so that whatever the engine does to its files goes
+    /// through a disk, which notes it and may let it fail. The disk calls the files as [`Names`](crate::disk::Names)
+    /// says. Without this and [`lay_out`](Self::lay_out) nothing can be said about power losses. `None`: not offered.
+    ///
+    /// # Errors
+    /// What the backend answers.
+    async fn open_on(&self, _site: &Site, _disk: &Disk, _with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
+        Ok(None)
+    }
+
+    /// Optional: makes a fresh site with the files of an image, where an ordinary open finds them. Best where a sync
+    /// costs nothing, for there are many. `None`: not offered.
+    ///
+    /// # Errors
+    /// When the files could not be written.
+    async fn lay_out(&self, _image: &Image) -> Result<Option<Site>> {
         Ok(None)
     }
 

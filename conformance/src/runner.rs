@@ -143,7 +143,9 @@ async fn bounded(clause: &'static Clause, cx: Arc<Context>, longest: Duration) -
 async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>> {
     let has = cx.manifest.capabilities;
     let declared = cx.manifest.durability;
-    if clause.durability > declared && declared > Durability::D0 {
+    // A store that declares nothing may still keep what it is given, and is then asked what it does of D1.
+    let something = declared > Durability::D0 || (has.persistent && clause.durability > Durability::D1);
+    if clause.durability > declared && something {
         // No probe can show that a store would lose something. Whoever claims less gets a certificate for less.
         return Ok(Some(Verdict::Unsupported(format!(
             "the backend declares {declared:?}, and this is promised from {:?} on",

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use turnkeep_conformance::Site;
+use turnkeep_conformance::disk::{Image, MAIN};
 use turnkeep_core::{Error, ErrorKind, Result};
 
 /// A failure of the harness itself.
@@ -18,13 +19,35 @@ pub(crate) fn path(site: &Site) -> PathBuf {
 
 /// Makes a folder among the temporary ones and names the file that a store will make in it.
 pub(crate) fn provision(file: &str) -> Result<Site> {
-    let folder = tempfile::Builder::new().prefix("turnkeep-conformance-").tempdir();
-    let folder = folder.map_err(|error| failed("make a folder", error))?.keep();
-    let path = folder.join(file);
+    site(prefixed().tempdir(), file)
+}
+
+fn prefixed() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("turnkeep-conformance-");
+    builder
+}
+
+fn site(folder: std::io::Result<tempfile::TempDir>, file: &str) -> Result<Site> {
+    let path = folder.map_err(|error| failed("make a folder", error))?.keep().join(file);
     match path.to_str() {
         Some(text) => Ok(Site::new(text)),
         None => Err(Error::new(ErrorKind::Io, "the temporary folder has no UTF-8 name")),
     }
+}
+
+/// Makes a folder with the files of an image, in memory where there is such a place: nothing is proved by syncing what
+/// is thrown away a moment later. Files that do not stand around the main one are left out.
+pub(crate) fn lay_out(image: &Image, file: &str) -> Result<Site> {
+    let in_memory = prefixed().tempdir_in("/dev/shm");
+    let site = site(in_memory.or_else(|_| prefixed().tempdir()), file)?;
+    for (name, bytes) in &image.files {
+        if let Some(rest) = name.strip_prefix(MAIN).filter(|rest| !rest.contains('/')) {
+            let laid = fs::write(format!("{site}{rest}"), bytes);
+            laid.map_err(|error| failed("lay out an image", error))?;
+        }
+    }
+    Ok(site)
 }
 
 /// Removes the folder of a site, if the site is one that this harness made.

@@ -1,6 +1,8 @@
 //! The backends of this project as the conformance suite opens them: each harness says what its backend claims, and
 //! how to make, open, count, damage and remove a store of it. The backends' tests and `turnkeep certify` use the same.
 
+#[cfg(feature = "redb")]
+mod medium;
 #[cfg(feature = "memory")]
 mod memory;
 #[cfg(feature = "redb")]

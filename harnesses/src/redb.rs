@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use ::redb::{ReadableTable, TableDefinition};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
+use turnkeep_conformance::disk::{Disk, Image};
 use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
@@ -16,6 +17,7 @@ use turnkeep_core::{Capabilities, Durability, ErrorKind, Result, Store};
 use turnkeep_redb::{RedbOptions, RedbStore};
 
 use crate::folder::{self, failed, path, truncate};
+use crate::medium::on_disk;
 
 const FILE: &str = "state.redb";
 
@@ -27,6 +29,35 @@ type Opened = HashMap<Site, Vec<Weak<RedbStore>>>;
 
 /// Where a process has a site open already, a further client is a handle on that: so a host does it too.
 static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
+
+fn options(site: &Site, with: OpenWith) -> RedbOptions {
+    let options = RedbOptions::new(path(site));
+    match with.clock {
+        Some(clock) => options.clock(clock),
+        None => options,
+    }
+}
+
+/// A further client, or the first one.
+async fn open(site: &Site, options: RedbOptions) -> Result<Arc<dyn Store>> {
+    let mut opened = OPENED.lock().await;
+    let here = opened.entry(site.clone()).or_default();
+    here.retain(|store| store.strong_count() > 0);
+    for store in here.iter().filter_map(Weak::upgrade) {
+        match store.handle() {
+            Ok(handle) => {
+                let handle = Arc::new(handle);
+                here.push(Arc::downgrade(&handle));
+                return Ok(handle);
+            }
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let store = Arc::new(options.open().await?);
+    here.push(Arc::downgrade(&store));
+    Ok(store)
+}
 
 fn raise_format(site: &Site) -> std::result::Result<(), ::redb::Error> {
     const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
@@ -84,28 +115,15 @@ impl Harness for RedbHarness {
     }
 
     async fn open(&self, site: &Site, with: OpenWith) -> Result<Arc<dyn Store>> {
-        let mut opened = OPENED.lock().await;
-        let here = opened.entry(site.clone()).or_default();
-        here.retain(|store| store.strong_count() > 0);
-        for store in here.iter().filter_map(Weak::upgrade) {
-            match store.handle() {
-                Ok(handle) => {
-                    let handle = Arc::new(handle);
-                    here.push(Arc::downgrade(&handle));
-                    return Ok(handle);
-                }
-                Err(error) if error.kind() == ErrorKind::Closed => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let options = RedbOptions::new(path(site));
-        let options = match with.clock {
-            Some(clock) => options.clock(clock),
-            None => options,
-        };
-        let store = Arc::new(options.open().await?);
-        here.push(Arc::downgrade(&store));
-        Ok(store)
+        open(site, options(site, with)).await
+    }
+
+    async fn open_on(&self, site: &Site, disk: &Disk, with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
+        open(site, on_disk(options(site, with), site, disk)).await.map(Some)
+    }
+
+    async fn lay_out(&self, image: &Image) -> Result<Option<Site>> {
+        folder::lay_out(image, FILE).map(Some)
     }
 
     async fn destroy(&self, site: &Site) -> Result<()> {

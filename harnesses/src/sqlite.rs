@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
+use turnkeep_conformance::disk::{Disk, Image};
 use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
@@ -20,6 +21,23 @@ const FILE: &str = "state.sqlite3";
 /// Stores in SQLite databases, opened as a host opens them.
 #[derive(Debug, Default)]
 pub struct SqliteHarness;
+
+fn options(site: &Site, with: OpenWith) -> SqliteOptions {
+    let options = SqliteOptions::new(path(site));
+    match with.clock {
+        Some(clock) => options.clock(clock),
+        None => options,
+    }
+}
+
+/// Puts a disk under the engine.
+///
+/// # Errors
+/// When the engine takes no file layer.
+pub(crate) fn on_disk(options: SqliteOptions, site: &Site, disk: &Disk) -> Result<SqliteOptions> {
+    let vfs = turnkeep_test_vfs::register(disk, &path(site));
+    Ok(options.vfs(vfs.map_err(|error| failed("register a file layer", error))?))
+}
 
 /// A connection that bypasses the store.
 fn connect(site: &Site, flags: OpenFlags) -> rusqlite::Result<Connection> {
@@ -95,12 +113,15 @@ impl Harness for SqliteHarness {
     }
 
     async fn open(&self, site: &Site, with: OpenWith) -> Result<Arc<dyn Store>> {
-        let options = SqliteOptions::new(path(site));
-        let options = match with.clock {
-            Some(clock) => options.clock(clock),
-            None => options,
-        };
-        Ok(Arc::new(options.open().await?))
+        Ok(Arc::new(options(site, with).open().await?))
+    }
+
+    async fn open_on(&self, site: &Site, disk: &Disk, with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(on_disk(options(site, with), site, disk)?.open().await?)))
+    }
+
+    async fn lay_out(&self, image: &Image) -> Result<Option<Site>> {
+        folder::lay_out(image, FILE).map(Some)
     }
 
     async fn destroy(&self, site: &Site) -> Result<()> {

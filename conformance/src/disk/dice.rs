@@ -12,7 +12,6 @@ impl Dice {
     }
 
     /// The next 64 bits (SplitMix64).
-    #[expect(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -49,7 +49,7 @@ impl Kind {
             Call::Sync(..) => Self::Sync,
             Call::Remove(_) => Self::Remove,
             Call::Rename(..) | Call::Link(..) => Self::Name,
-            Call::SyncFolder => Self::SyncFolder,
+            Call::SyncFolder(_) => Self::SyncFolder,
         }
     }
 

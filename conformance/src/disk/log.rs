@@ -70,7 +70,10 @@ pub enum Op {
         to: String,
     },
     /// Names were made durable.
-    SyncFolder,
+    SyncFolder {
+        /// In this folder.
+        folder: String,
+    },
 }
 
 /// What a test notes in the log, so that an image knows what had been said by then.

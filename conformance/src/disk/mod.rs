@@ -19,16 +19,18 @@ mod dice;
 mod fault;
 mod image;
 mod log;
+mod names;
 mod replay;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub use dice::Dice;
 pub use fault::{Failure, Fault, Kind};
 pub use image::Image;
 pub use log::{FileId, Log, Mark, Op, Step};
+pub use names::{MAIN, Names};
 pub use replay::{Loss, Replay};
 
 use fault::Faults;
@@ -93,8 +95,8 @@ pub enum Call<'a> {
     Rename(&'a str, &'a str),
     /// Gives a file a second name.
     Link(&'a str, &'a str),
-    /// Makes the names in the folder durable.
-    SyncFolder,
+    /// Makes the names in a folder durable: `""` is that of the store, and `"f"` that of `"f/name"`.
+    SyncFolder(&'a str),
 }
 
 /// The flags of a sync.
@@ -201,10 +203,28 @@ impl Disk {
         self.inner().log.push(Step::Mark(mark));
     }
 
+    /// The same disk, as somebody holds it who must not keep it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakDisk {
+        WeakDisk(Arc::downgrade(&self.inner))
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn log(&self) -> Log {
         self.inner().log.clone()
+    }
+}
+
+/// A disk that somebody else keeps.
+#[derive(Clone, Debug)]
+pub struct WeakDisk(Weak<Mutex<Inner>>);
+
+impl WeakDisk {
+    /// The disk, if anybody still has it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Disk> {
+        self.0.upgrade().map(|inner| Disk { inner })
     }
 }
 
@@ -218,7 +238,7 @@ impl Inner {
             Call::Read(file) | Call::Write(file, ..) | Call::SetLen(file, _) | Call::Sync(file, _) => {
                 self.name_of(*file).to_owned()
             }
-            Call::SyncFolder => String::new(),
+            Call::SyncFolder(folder) => (*folder).to_owned(),
         }
     }
 
@@ -284,7 +304,7 @@ impl Entered<'_> {
                 }
                 Op::Link { from: from.to_owned(), to: to.to_owned() }
             }
-            Call::SyncFolder => Op::SyncFolder,
+            Call::SyncFolder(folder) => Op::SyncFolder { folder: folder.to_owned() },
         };
         inner.log.push(Step::Op(op));
         made

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Dice, FileId, Image, Log, Mark, Op, Step};
+use super::{Dice, FileId, Image, Log, Mark, Op, Step, names};
 
 /// What a device writes whole or not at all.
 const SECTOR: u64 = 512;
@@ -284,9 +284,13 @@ impl<'a> Replay<'a> {
             Op::Remove { name } => self.names.push(Naming::Remove(name.clone())),
             Op::Rename { from, to } => self.names.push(Naming::Rename(from.clone(), to.clone())),
             Op::Link { from, to } => self.names.push(Naming::Link(from.clone(), to.clone())),
-            Op::SyncFolder => {
-                for naming in self.names.drain(..) {
-                    naming.apply(&mut self.durable);
+            Op::SyncFolder { folder } => {
+                for naming in std::mem::take(&mut self.names) {
+                    if naming.names().any(|name| names::folder(name) == folder) {
+                        naming.apply(&mut self.durable);
+                    } else {
+                        self.names.push(naming);
+                    }
                 }
             }
         }
@@ -404,10 +408,8 @@ const MOST_OF_A_MOMENT: u64 = 12;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Call, Disk, Failure, Fault, Flush, Kind};
+    use super::super::{Call, Disk, Failure, Fault, Flush, Kind, MAIN};
     use super::*;
-
-    const MAIN: &str = "main";
 
     fn create(disk: &Disk, name: &str) -> FileId {
         disk.enter(Call::Create(name)).unwrap().done().unwrap()
@@ -443,7 +445,7 @@ mod tests {
         let log = disk.log();
         assert!(end(&log).image(Loss::All).files.is_empty(), "the name is not durable");
         assert!(ends(&log).contains(&BTreeMap::from([(MAIN.to_owned(), b"abc".to_vec())])));
-        act(&disk, Call::SyncFolder);
+        act(&disk, Call::SyncFolder(""));
         assert_eq!(ends(&disk.log()), [BTreeMap::from([(MAIN.to_owned(), b"abc".to_vec())])]);
     }
 
@@ -451,7 +453,7 @@ mod tests {
     fn each_sector_is_as_it_was_after_one_of_the_writes_to_it() {
         let disk = Disk::new();
         let main = create(&disk, MAIN);
-        act(&disk, Call::SyncFolder);
+        act(&disk, Call::SyncFolder(""));
         act(&disk, Call::Write(main, 0, &[1; 1024]));
         act(&disk, Call::Sync(main, Flush::Full));
         act(&disk, Call::Write(main, 0, &[2; 1024]));
@@ -478,7 +480,7 @@ mod tests {
     fn a_length_and_the_bytes_below_it_are_lost_each_by_itself() {
         let disk = Disk::new();
         let main = create(&disk, MAIN);
-        act(&disk, Call::SyncFolder);
+        act(&disk, Call::SyncFolder(""));
         act(&disk, Call::Write(main, 0, &[1; 600]));
         act(&disk, Call::Sync(main, Flush::Data));
         act(&disk, Call::SetLen(main, 100));
@@ -519,7 +521,7 @@ mod tests {
         for files in ends(&disk.log()) {
             assert!(files.get(MAIN).is_none_or(|bytes| bytes == b"all of it"), "{files:?}");
         }
-        act(&disk, Call::SyncFolder);
+        act(&disk, Call::SyncFolder(""));
         assert_eq!(ends(&disk.log()), [BTreeMap::from([(MAIN.to_owned(), b"all of it".to_vec())])]);
         act(&disk, Call::Rename(MAIN, "moved"));
         let names: Vec<Vec<String>> =
@@ -531,7 +533,7 @@ mod tests {
     fn the_images_of_a_log_are_bounded_repeatable_and_know_what_was_said() {
         let disk = Disk::new();
         let main = create(&disk, MAIN);
-        act(&disk, Call::SyncFolder);
+        act(&disk, Call::SyncFolder(""));
         for commit in 1..=20 {
             disk.mark(Mark::Begun(commit));
             act(&disk, Call::Write(main, commit * 700, &[1; 1500]));

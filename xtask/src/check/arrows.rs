@@ -39,20 +39,22 @@ const SQLITE: &str = "turnkeep-sqlite";
 const REDB: &str = "turnkeep-redb";
 const SESSIONS: &str = "turnkeep-sessions";
 const CONFORMANCE: &str = "turnkeep-conformance";
+const TEST_VFS: &str = "turnkeep-test-vfs";
 const HARNESSES: &str = "turnkeep-harnesses";
 const FACADE: &str = "turnkeep";
 
 /// The feature of the facade that brings in the conformance suite, and nothing else may.
 const TESTING: &str = "testing";
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     rule(CORE, &[], &[]),
     rule(MEMORY, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SQLITE, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(REDB, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SESSIONS, &[CORE], &[MEMORY, SQLITE]),
     rule(CONFORMANCE, &[CORE], &[]),
-    rule(HARNESSES, &[CORE, MEMORY, SQLITE, REDB, CONFORMANCE], &[]),
+    rule(TEST_VFS, &[CONFORMANCE], &[]),
+    rule(HARNESSES, &[CORE, MEMORY, SQLITE, REDB, CONFORMANCE, TEST_VFS], &[]),
     rule(FACADE, &[CORE, MEMORY, SQLITE, REDB, SESSIONS, CONFORMANCE], &[]),
     rule("turnkeep-cli", &[FACADE, CONFORMANCE, HARNESSES], &[]),
     Rule { name: "turnkeep-benches", normal: Reach::Any, tests: Reach::Any },

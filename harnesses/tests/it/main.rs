@@ -1,0 +1,5 @@
+//! Integration tests of the harnesses.
+
+#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+
+mod disk;
