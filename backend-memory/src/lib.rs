@@ -16,6 +16,7 @@
 //! ```
 
 mod data;
+mod image;
 mod lookup;
 mod maintenance;
 mod options;
@@ -41,7 +42,7 @@ use turnkeep_core::{
 
 use data::Data;
 pub use options::MemoryOptions;
-use tables::Tables;
+pub use tables::Tables;
 
 /// A store in memory. Clones are the same handle; [`reopen`](Self::reopen) and [`named`](Self::named) give further
 /// handles on the same data, each its own owner of leases.

@@ -8,7 +8,7 @@ use crate::tables::{Tables, Workspace};
 
 impl Tables {
     /// Every row that a commit asks for. What is not there is left out, which holds its absence.
-    pub(crate) fn facts(
+    pub fn facts(
         &self,
         workspace: &WorkspaceId,
         reads: ReadSet,

@@ -16,14 +16,16 @@ use crate::tables::{Life, Tables, Workspace};
 impl Tables {
     /// What a commit does for others before its own work: a slice of a purge, and receipts that nobody can ask for
     /// any more. Short, and seen by no read.
-    pub(crate) fn chores(&mut self, workspace: &WorkspaceId, now: Timestamp, rows: u32) {
+    pub fn chores(&mut self, workspace: &WorkspaceId, now: Timestamp, rows: u32) {
         self.purge_slice(rows.into());
         if let Some(workspace) = self.workspaces.get_mut(workspace) {
             workspace.ledger.expire_requests(now, rows as usize);
         }
     }
 
-    fn stats(&self) -> StoreStats {
+    /// How many rows there are. The bytes are for whoever has them on a disk.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
         let lives = || self.workspaces.values().flat_map(|workspace| workspace.lives.values());
         let dead = self.tombs.iter().map(|tomb| tomb.life.entries.len());
         StoreStats {
@@ -33,6 +35,25 @@ impl Tables {
             purges: self.tombs.len() as u64,
             ..StoreStats::default()
         }
+    }
+
+    /// Every workspace that has anything, bytewise ascending.
+    #[must_use]
+    pub fn workspaces(&self) -> Vec<WorkspaceId> {
+        let some = self.workspaces.iter().filter(|(_, workspace)| workspace.has_anything());
+        some.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether rows of deleted sessions wait for [`purge_slice`](Self::purge_slice).
+    #[must_use]
+    pub fn purge_waits(&self) -> bool {
+        !self.tombs.is_empty()
+    }
+
+    /// Rows of every table, those of deleted sessions that are not purged yet included.
+    #[must_use]
+    pub fn table_rows(&self) -> Vec<(&'static str, u64)> {
+        self.count(Which::All)
     }
 
     /// Rows by table: all of them, or those that belong to no session that is there. Counted row by row, not by the
@@ -107,24 +128,20 @@ impl MemoryStore {
     /// `Closed` or `Poisoned`.
     #[doc(hidden)]
     pub fn table_rows(&self) -> Result<Vec<(&'static str, u64)>> {
-        self.read("table_rows", |tables| Ok(tables.count(Which::All)))
+        self.read("table_rows", |tables| Ok(tables.table_rows()))
     }
 
     fn purge_some(&self) -> Result<Option<PurgeReport>> {
         let mut tables = self.handle.data.write()?;
         self.check_open()?;
-        let waiting = !tables.tombs.is_empty();
-        Ok(waiting.then(|| tables.purge_slice(SLICE_ROWS.into())))
+        Ok(tables.purge_waits().then(|| tables.purge_slice(SLICE_ROWS.into())))
     }
 }
 
 #[async_trait]
 impl Maintenance for MemoryStore {
     async fn workspaces(&self) -> Result<Vec<WorkspaceId>> {
-        self.read("workspaces", |tables| {
-            let some = tables.workspaces.iter().filter(|(_, workspace)| workspace.has_anything());
-            Ok(some.map(|(id, _)| id.clone()).collect())
-        })
+        self.read("workspaces", |tables| Ok(tables.workspaces()))
     }
 
     async fn verify(&self) -> Result<VerifyReport> {

@@ -8,7 +8,9 @@ use turnkeep_core::{EntryNo, WorkspaceId};
 use crate::tables::{Life, Tables, Workspace};
 
 impl Tables {
-    pub(crate) fn verify(&self) -> VerifyReport {
+    /// Looks at every row and names what does not fit together.
+    #[must_use]
+    pub fn verify(&self) -> VerifyReport {
         let mut report = VerifyReport::default();
         for (id, workspace) in &self.workspaces {
             for life in workspace.lives.values() {

@@ -12,7 +12,9 @@ use crate::tables::{Life, Tables, Tomb};
 impl Tables {
     /// Writes all rows of a commit. Called under the write lock with what `decide` gave, so nothing here can fail;
     /// rows below a session that is not there are the rules' broken promise and are dropped.
-    pub(crate) fn apply(&mut self, set: WriteSet, activity: u64) -> Receipt {
+    ///
+    /// A set without writes changes nothing: it is the answer to a repeated request.
+    pub fn apply(&mut self, set: WriteSet, activity: u64) -> Receipt {
         if set.writes.is_empty() {
             return set.receipt;
         }
@@ -105,7 +107,7 @@ impl Tables {
     }
 
     /// Removes at most `rows` rows of deleted sessions, oldest first.
-    pub(crate) fn purge_slice(&mut self, rows: u64) -> PurgeReport {
+    pub fn purge_slice(&mut self, rows: u64) -> PurgeReport {
         let mut report = PurgeReport::default();
         while report.rows < rows {
             let Some(tomb) = self.tombs.front_mut() else { break };

@@ -9,7 +9,11 @@ use crate::read::entry_bytes;
 use crate::tables::{Life, Tables};
 
 impl Tables {
-    pub(crate) fn entries(&self, query: &EntryQuery, limits: &Limits) -> Result<Page<Entry>> {
+    /// Entries of a session, all or along a path.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn entries(&self, query: &EntryQuery, limits: &Limits) -> Result<Page<Entry>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<EntryNo> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         let life = self.session(&query.workspace, &query.session)?;

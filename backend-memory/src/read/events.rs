@@ -8,7 +8,11 @@ use turnkeep_core::{Cursor, Page, Result};
 use crate::tables::Tables;
 
 impl Tables {
-    pub(crate) fn events(&self, query: &EventQuery, limits: &Limits) -> Result<Page<Event>> {
+    /// Events of one stream.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn events(&self, query: &EventQuery, limits: &Limits) -> Result<Page<Event>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<u64> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         let life = self.session(&query.workspace, &query.session)?;

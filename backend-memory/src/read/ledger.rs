@@ -15,7 +15,11 @@ use crate::tables::{ListOrder, Tables, Workspace};
 type Place = (u64, RecordKey);
 
 impl Tables {
-    pub(crate) fn records(&self, query: &RecordQuery, limits: &Limits) -> Result<Page<Record>> {
+    /// Records of a collection.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn records(&self, query: &RecordQuery, limits: &Limits) -> Result<Page<Record>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         if let OwnerFilter::Session(session) = &query.owner {
@@ -31,7 +35,8 @@ impl Tables {
 
     /// A lease with its owner's liveness; none once its session is deleted. Those of restoring sessions are shown too:
     /// their builder may be dead.
-    pub(crate) fn lease(
+    #[must_use]
+    pub fn lease(
         &self,
         key: &LeaseKey,
         now: Timestamp,
@@ -42,7 +47,11 @@ impl Tables {
         Some(row.view(now, liveness(&row.owner)))
     }
 
-    pub(crate) fn changes(&self, scope: &Scope) -> Result<Mark> {
+    /// The mark of a session or a workspace, which moves with every change.
+    ///
+    /// # Errors
+    /// `NotFound` for a session that is not there.
+    pub fn changes(&self, scope: &Scope) -> Result<Mark> {
         match scope {
             Scope::Workspace(id) => {
                 Ok(self.workspaces.get(id).map_or(Mark::START, |workspace| Mark::new(workspace.mark)))

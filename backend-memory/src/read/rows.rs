@@ -15,7 +15,11 @@ use crate::tables::{Life, Tables, Workspace};
 type Place = (RowKind, String, String, u64);
 
 impl Tables {
-    pub(crate) fn rows(&self, query: &RowQuery, limits: &Limits) -> Result<Page<Row>> {
+    /// Everything that a session is, or the records nobody owns, in the order of a copy.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn rows(&self, query: &RowQuery, limits: &Limits) -> Result<Page<Row>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         let mut walk = Walk { query, position: position.as_ref(), page: &mut page };

@@ -17,7 +17,11 @@ use crate::tables::{Life, Tables, Workspace};
 type Place = (SessionId, u32, RunId);
 
 impl Tables {
-    pub(crate) fn runs(&self, query: &RunQuery, limits: &Limits) -> Result<Page<Run>> {
+    /// Runs of a session or a workspace.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn runs(&self, query: &RunQuery, limits: &Limits) -> Result<Page<Run>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         let mut add = |run: &Arc<Run>| !admits(query, run) || page.push(run_bytes(run), || (**run).clone());

@@ -16,12 +16,18 @@ use crate::tables::{Life, Tables, Workspace};
 type Place = (u64, SessionId);
 
 impl Tables {
-    pub(crate) fn session_row(&self, key: &SessionKey) -> Option<SessionRow> {
+    /// A session in use, by its id.
+    #[must_use]
+    pub fn session_row(&self, key: &SessionKey) -> Option<SessionRow> {
         let life = self.workspaces.get(&key.workspace)?.life(&key.id)?;
         (life.row.state == SessionState::Active).then(|| life.row.clone())
     }
 
-    pub(crate) fn sessions(&self, query: &SessionQuery, limits: &Limits) -> Result<Page<SessionRow>> {
+    /// A list of sessions.
+    ///
+    /// # Errors
+    /// `Invalid` for a limit of 0 or a cursor that is not of this query.
+    pub fn sessions(&self, query: &SessionQuery, limits: &Limits) -> Result<Page<SessionRow>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         if query.offset > 0 && query.cursor.is_some() {
             return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));

@@ -1,4 +1,4 @@
-//! The tables: ordered maps, all under one lock.
+//! The tables: ordered maps, all under one lock of whoever holds them.
 
 mod ledger;
 mod life;
@@ -16,9 +16,32 @@ pub(crate) use life::Life;
 
 use crate::read::no_session;
 
-/// Everything that a store holds.
+/// Everything that a store holds, as ordered maps: answers look-ups and queries, and takes what the rules decided.
+///
+/// This is all of a backend but its durability, so a backend that keeps its rows in memory and something else on the
+/// disk can be built around it. It has no lock, no clock and no thread of its own.
+///
+/// ```
+/// use turnkeep_core::commit::{Commit, NewSession, Op};
+/// use turnkeep_core::model::Liveness;
+/// use turnkeep_core::rules::{Stamp, decide, plan};
+/// use turnkeep_core::{Incarnation, SessionId, Timestamp, WorkspaceId};
+/// use turnkeep_memory::Tables;
+///
+/// let (id, incarnation) = (SessionId::new("first")?, Incarnation::from_bytes([7; 16]));
+/// let new = NewSession { id, incarnation, state: Default::default(), profile: Default::default() };
+/// let commit = Commit::new(WorkspaceId::new("w")?).op(Op::CreateSession(new));
+///
+/// let mut tables = Tables::default();
+/// let now = Timestamp::from_millis(1_750_000_000_000);
+/// let stamp = Stamp { now, activity: Stamp::next_activity(now, tables.activity()), nonce: 4 };
+/// let facts = tables.facts(&commit.workspace, plan(&commit), |_| Liveness::Unknown);
+/// let set = decide(&commit, facts, &stamp)?; // what a durable backend writes down first
+/// assert_eq!(tables.apply(set, stamp.activity).sessions[0].revision, 1);
+/// # Ok::<(), turnkeep_core::Error>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
+pub struct Tables {
     /// The highest activity number given or restored.
     pub(crate) activity: u64,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
@@ -47,6 +70,12 @@ pub(crate) struct Tomb {
 }
 
 impl Tables {
+    /// The highest activity number given or restored; the next commit's is above it.
+    #[must_use]
+    pub fn activity(&self) -> u64 {
+        self.activity
+    }
+
     /// A session in use. Lives that are over or still being built are not found.
     pub(crate) fn session(&self, workspace: &WorkspaceId, session: &SessionRef) -> Result<&Life> {
         self.workspaces

@@ -11,9 +11,9 @@ use turnkeep_core::model::{
     LeaseName, Profile, Row, RowKind, RunState, RunStates, SessionRow, SessionState, Usage,
 };
 use turnkeep_core::query::{RowQuery, SessionOrder, SessionQuery};
-use turnkeep_core::rules::{copied, fold_row};
+use turnkeep_core::rules::{WriteSet, copied, fold_row};
 use turnkeep_core::{EntryNo, Expect, Op, Receipt, RunId, SessionRef, Store};
-use turnkeep_memory::MemoryStore;
+use turnkeep_memory::{MemoryStore, Tables};
 
 use crate::support::{
     Bench, beside, collection, creation, event, grant, life, new_run, no, put, record_key, run, stream, user,
@@ -376,6 +376,26 @@ impl Client {
             .collect()
     }
 
+    /// Tables made of the image of these, by way of JSON, as a log would keep it, are equal and sound.
+    fn assert_made_anew_is_equal(&self) {
+        run(self.bench.store.maintenance().unwrap().purge()).unwrap();
+        let image = self.bench.store.image().unwrap();
+        let mut anew = Tables::default();
+        for (activity, set) in image.clone() {
+            let writes = serde_json::to_string(&set.writes).unwrap();
+            let writes = serde_json::from_str(&writes).unwrap();
+            anew.apply(WriteSet { writes, ..set }, activity);
+        }
+        let mut again = Vec::new();
+        let taken = anew.image(|activity, set| {
+            again.push((activity, set));
+            Ok(())
+        });
+        assert_eq!((taken.is_ok(), again), (true, image));
+        assert_eq!(anew.table_rows(), self.bench.store.table_rows().unwrap());
+        assert_eq!(anew.verify().damage, []);
+    }
+
     fn delete_everything(&mut self) {
         for state in [SessionState::Active, SessionState::Restoring] {
             let list = SessionQuery { state, ..SessionQuery::new(ws()) };
@@ -399,6 +419,7 @@ proptest! {
             one.bench.assert_sound();
         }
         prop_assert_eq!(one.everything(), two.everything());
+        one.assert_made_anew_is_equal();
         one.delete_everything();
         prop_assert_eq!(one.bench.store.residue().unwrap(), vec![]);
         one.bench.assert_sound();

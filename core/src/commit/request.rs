@@ -94,8 +94,22 @@ impl FromStr for RequestId {
     }
 }
 
+impl Serialize for RequestId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let stored = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        stored.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Where a request id is unique.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RequestScope {
     /// In the workspace: for creating and deleting, and for commits over several sessions.
     Workspace,

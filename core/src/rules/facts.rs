@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::commit::{Fingerprint, Receipt, RequestId, RequestScope};
 use crate::id::{
     Collection, EntryKey, EntryNo, IntentId, OwnerId, RecordKey, RunId, SessionId, SessionRef, StreamName,
@@ -70,13 +72,14 @@ pub struct Span {
 }
 
 /// A lease as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRow {
     /// Held or released.
     pub state: LeaseState,
     /// The handle that holds or held it.
     pub owner: OwnerId,
     /// SHA-256 of the token.
+    #[serde(with = "crate::digest::hex32")]
     pub token: [u8; 32],
     /// Grows by one with every holder.
     pub epoch: u64,
@@ -146,7 +149,7 @@ pub struct AttemptFact {
 }
 
 /// The stored receipt of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRow {
     /// Where the id is unique.
     pub scope: RequestScope,

@@ -1,12 +1,15 @@
 //! The rows that a commit writes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::commit::Receipt;
 use crate::id::{Collection, EntryNo, RecordKey, SessionRef, StreamName, WorkspaceId};
 use crate::model::{Entry, Event, LeaseName, Record, Run, SessionRow, StreamRow};
 use crate::rules::{LeaseRow, RequestRow};
 
 /// How much of a session row changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionChange {
     /// Only what moves with appends and runs: everything but state, profile and `created_at`.
     Counters,
@@ -17,7 +20,7 @@ pub enum SessionChange {
 }
 
 /// A segment that begins: a run of consecutive path entries, named by its first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Its first entry.
     pub first: EntryNo,
@@ -27,8 +30,10 @@ pub struct Segment {
     pub parent_segment: Option<EntryNo>,
 }
 
-/// One thing to write. A backend writes them in order; none can be refused any more.
-#[derive(Clone, Debug, PartialEq)]
+/// One thing to write. A backend writes them in order; none can be refused any more. As JSON it comes back as it was,
+/// payloads byte for byte, so a backend may keep a log of these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Write {
     /// A session row.
     Session {
