@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use turnkeep_core::local::owner::create_private_folder;
+use turnkeep_core::local::{Handles, random_bits};
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 
 use crate::error::file as failed;
-use crate::owners::Owners;
 
 /// Finds the canonical place of a store, so that two ways to one file are seen to be one. Makes the folder (mode 0700)
 /// when it is absent.
@@ -115,9 +115,7 @@ pub(crate) fn publish(unfinished: &Path, to: &Path) -> Result<bool> {
 
 /// A name beside `path` that nobody else uses.
 pub(crate) fn unfinished(path: &Path) -> Result<PathBuf> {
-    let bits = getrandom::u64().map_err(|error| {
-        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-    })?;
+    let bits = random_bits()?;
     let mut name = path.file_name().map(ToOwned::to_owned).unwrap_or_default();
     name.push(format!(".{bits:016x}.unfinished"));
     Ok(path.with_file_name(name))
@@ -148,7 +146,7 @@ pub(crate) fn tidy(path: &Path) {
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     /// The handles on it. None are left while it closes.
-    pub(crate) owners: Owners,
+    pub(crate) owners: Handles,
     gone: Mutex<bool>,
     moved: Condvar,
 }

@@ -32,7 +32,6 @@ mod medium;
 mod migrate;
 mod open;
 mod options;
-mod owners;
 mod probe;
 mod read;
 mod rows;

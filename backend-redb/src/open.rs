@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redb::{Durability, ReadableDatabase};
 use turnkeep_core::local::owner::private;
-use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers};
+use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers, random_owner};
 use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, OwnerId, Result, StoreInfo};
 
 use crate::database::Database;
@@ -139,14 +139,6 @@ fn last_activity(source: &dyn Source) -> Result<u64> {
         Ok(true)
     })?;
     Ok(last)
-}
-
-pub(crate) fn random_owner() -> Result<OwnerId> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|error| {
-        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-    })?;
-    Ok(OwnerId::from_bytes(bits))
 }
 
 fn info(options: &RedbOptions, path: &Path, owner: OwnerId) -> StoreInfo {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use turnkeep_core::local::{GroupCommitter, Readers};
+use turnkeep_core::local::{GroupCommitter, Handles, Readers, random_owner};
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
@@ -16,10 +16,9 @@ use turnkeep_core::{Clock, Commit, ErrorKind, Maintenance, Receipt, Result, Sess
 use crate::database::Database;
 use crate::error::closed;
 use crate::options::RedbOptions;
-use crate::owners::Owners;
 use crate::source::Source;
 use crate::write::Writer;
-use crate::{open, read, tables};
+use crate::{read, tables};
 
 /// A store in one redb file. Clones are the same handle; [`handle`](Self::handle) gives further ones, each its own
 /// owner of leases. One process at a time has the file.
@@ -42,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) committer: GroupCommitter<Writer>,
     pub(crate) readers: Readers<Arc<Database>>,
     pub(crate) database: Arc<Database>,
-    owners: Owners,
+    owners: Handles,
     clock: Arc<dyn Clock>,
     /// Held while the last handle ends the work.
     closing: tokio::sync::Mutex<()>,
@@ -90,7 +89,7 @@ impl RedbStore {
     /// # Errors
     /// `Closed` when the last handle is gone, `Io` when the system gives no random bits.
     pub fn handle(&self) -> Result<Self> {
-        let owner = open::random_owner()?;
+        let owner = random_owner()?;
         let shared = &self.handle.shared;
         if !shared.owners.join(owner) {
             return Err(closed().with_operation("handle"));

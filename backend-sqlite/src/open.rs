@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use rusqlite::Connection;
-use turnkeep_core::local::{CommitterOptions, GroupCommitter, OwnerLock, Readers, WriteLock};
-use turnkeep_core::{Capabilities, Error, ErrorKind, OwnerId, Result, StoreInfo};
+use turnkeep_core::local::{CommitterOptions, GroupCommitter, OwnerLock, Readers, WriteLock, random_owner};
+use turnkeep_core::{Capabilities, Error, ErrorKind, Result, StoreInfo};
 
 use crate::connection::{self, Journal};
 use crate::error::{is_wal_impossible, sql};
@@ -136,14 +136,6 @@ fn check_writable(conn: &Connection, files: &Files) -> Result<()> {
             .with("path", files.db.display()));
     }
     Ok(())
-}
-
-fn random_owner() -> Result<OwnerId> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-    })?;
-    Ok(OwnerId::from_bytes(bytes))
 }
 
 fn info(

@@ -1,10 +1,10 @@
 //! One lease.
 
+use turnkeep_core::local::Handles;
 use turnkeep_core::model::{LeaseKey, LeaseName, LeaseView};
 use turnkeep_core::rules::LeaseRow;
 use turnkeep_core::{Result, Timestamp};
 
-use crate::owners::Owners;
 use crate::read::{head_by_id, workspace};
 use crate::rows::{lease_key, read_lease};
 use crate::source::Source;
@@ -16,7 +16,7 @@ pub(crate) fn lease(
     source: &dyn Source,
     key: &LeaseKey,
     now: Timestamp,
-    owners: &Owners,
+    owners: &Handles,
 ) -> Result<Option<LeaseView>> {
     let Some(row) = workspace(source, &key.workspace)? else { return Ok(None) };
     let found = match &key.name {

@@ -3,7 +3,7 @@
 use redb::WriteTransaction;
 use turnkeep_core::commit::{RequestId, RequestScope};
 use turnkeep_core::id::{Collection, EntryKey, IntentId, RecordKey, SessionId, StreamName};
-use turnkeep_core::local::{FactSource, gather};
+use turnkeep_core::local::{FactSource, Handles, gather};
 use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow, role};
 use turnkeep_core::rules::{
     AttemptFact, Facts, LeaseFact, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
@@ -13,7 +13,6 @@ use turnkeep_core::{EntryNo, Result, RunId, SessionRef, WorkspaceId};
 
 use crate::codec::{Fields, Key};
 use crate::error::damaged;
-use crate::owners::Owners;
 use crate::read::{number_with_key, owner_state, segment_at, stored_lease};
 use crate::rows::{
     entry_key, read_entry, read_number, read_record, read_request, read_run, read_stream, record_key,
@@ -26,7 +25,7 @@ use crate::write::cache::Cache;
 pub(super) fn facts(
     from: &WriteTransaction,
     cache: &mut Cache,
-    owners: &Owners,
+    owners: &Handles,
     workspace: &WorkspaceId,
     reads: &ReadSet,
 ) -> Result<Facts> {
@@ -40,7 +39,7 @@ pub(super) fn facts(
 struct Answers<'a> {
     from: &'a WriteTransaction,
     cache: &'a mut Cache,
-    owners: &'a Owners,
+    owners: &'a Handles,
     workspace: &'a WorkspaceId,
     wkey: u64,
 }

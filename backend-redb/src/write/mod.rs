@@ -12,13 +12,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use redb::{Durability, WriteTransaction};
-use turnkeep_core::local::{CommitFailure, Engine};
+use turnkeep_core::local::{CommitFailure, Engine, Handles, random_bits};
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 
 use crate::database::Database;
 use crate::error;
-use crate::owners::Owners;
 use crate::write::cache::Cache;
 use crate::write::chores::Chores;
 
@@ -28,7 +27,7 @@ pub(crate) struct Writer {
     database: Arc<Database>,
     transaction: Option<Transaction>,
     clock: Arc<dyn Clock>,
-    owners: Owners,
+    owners: Handles,
     cache: Cache,
     last_activity: u64,
     /// Whether rows were written in the open transaction.
@@ -51,7 +50,7 @@ impl Writer {
     pub(crate) fn new(
         database: Arc<Database>,
         clock: Arc<dyn Clock>,
-        owners: Owners,
+        owners: Handles,
         last_activity: u64,
     ) -> Self {
         Self {
@@ -164,9 +163,7 @@ impl Engine for Writer {
     fn stamp(&mut self) -> Result<Stamp> {
         let now = self.clock.now();
         self.last_activity = Stamp::next_activity(now, self.last_activity);
-        let nonce = getrandom::u64().map_err(|error| {
-            Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-        })?;
+        let nonce = random_bits()?;
         Ok(Stamp { now, activity: self.last_activity, nonce })
     }
 

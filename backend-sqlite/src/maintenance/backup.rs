@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use turnkeep_core::local::owner::private;
+use turnkeep_core::local::random_bits;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::{io, sql};
@@ -39,9 +40,7 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<()> {
 }
 
 fn unique() -> Result<String> {
-    let bits = getrandom::u64().map_err(|error| {
-        Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-    })?;
+    let bits = random_bits()?;
     Ok(format!("{bits:016x}"))
 }
 

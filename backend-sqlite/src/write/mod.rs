@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, WriteLock};
+use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, WriteLock, random_bits};
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 
@@ -159,9 +159,7 @@ impl Engine for Writer {
     fn stamp(&mut self) -> Result<Stamp> {
         let now = self.clock.now();
         self.last_activity = Stamp::next_activity(now, self.last_activity);
-        let nonce = getrandom::u64().map_err(|error| {
-            Error::new(ErrorKind::Io, "the operating system gives no random bits").with_source(error)
-        })?;
+        let nonce = random_bits()?;
         Ok(Stamp { now, activity: self.last_activity, nonce })
     }
 

@@ -1,17 +1,21 @@
 //! Shared by backends whose transactions are local: the group committer, the line for the right to write between
-//! processes, and the locks that tell living owners from dead ones.
+//! processes, what tells living owners from dead ones, and random bits.
 
 mod committer;
 mod engine;
 mod facts;
+mod handles;
 mod job;
 pub mod owner;
+mod random;
 mod readers;
 mod write_lock;
 
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
 pub use facts::{FactSource, gather};
+pub use handles::Handles;
 pub use owner::OwnerLock;
+pub use random::{random_bits, random_owner};
 pub use readers::Readers;
 pub use write_lock::WriteLock;
