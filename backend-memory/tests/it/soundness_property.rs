@@ -382,9 +382,8 @@ impl Client {
         let image = self.bench.store.image().unwrap();
         let mut anew = Tables::default();
         for (activity, set) in image.clone() {
-            let writes = serde_json::to_string(&set.writes).unwrap();
-            let writes = serde_json::from_str(&writes).unwrap();
-            anew.apply(WriteSet { writes, ..set }, activity);
+            let line = serde_json::to_string(&set).unwrap();
+            anew.apply(serde_json::from_str::<WriteSet>(&line).unwrap(), activity);
         }
         let mut again = Vec::new();
         let taken = anew.image(|activity, set| {

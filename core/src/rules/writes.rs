@@ -140,12 +140,15 @@ pub enum Write {
 }
 
 /// What a commit writes, and its receipt. Empty for a repeated request.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// As JSON it has no receipt, which is for the caller alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WriteSet {
     /// The workspace.
     pub workspace: WorkspaceId,
     /// What to write, in order: sessions that are new come first.
     pub writes: Vec<Write>,
     /// What to answer once it is durable.
+    #[serde(skip)]
     pub receipt: Receipt,
 }

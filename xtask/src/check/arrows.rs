@@ -57,6 +57,7 @@ const RULES: [Rule; 12] = [
     rule(HARNESSES, &[CORE, MEMORY, SQLITE, REDB, CONFORMANCE, TEST_VFS], &[]),
     rule(FACADE, &[CORE, MEMORY, SQLITE, REDB, SESSIONS, CONFORMANCE], &[]),
     rule("turnkeep-cli", &[FACADE, CONFORMANCE, HARNESSES], &[]),
+    rule("turnkeep-toy", &[CORE, MEMORY], &[CONFORMANCE]),
     Rule { name: "turnkeep-benches", normal: Reach::Any, tests: Reach::Any },
     rule("xtask", &[], &[]),
 ];

@@ -1,0 +1,104 @@
+//! All that the conformance suite has to know of a backend.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Weak};
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
+use turnkeep_core::digest::FieldDigest;
+use turnkeep_core::limits::Limits;
+use turnkeep_core::{Capabilities, Durability, Error, ErrorKind, Result, Store};
+use turnkeep_toy::{ToyOptions, ToyStore};
+
+/// Each site is the path of a log in a folder of its own.
+#[derive(Debug, Default)]
+pub(crate) struct ToyHarness;
+
+/// Where a process has a site open already, a further client is a handle on that: so a host does it too.
+static OPENED: LazyLock<Mutex<HashMap<Site, Vec<Weak<ToyStore>>>>> = LazyLock::new(Mutex::default);
+
+fn failed(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "the harness failed").with_source(error)
+}
+
+fn path(site: &Site) -> PathBuf {
+    PathBuf::from(site.as_str())
+}
+
+#[async_trait]
+impl Harness for ToyHarness {
+    fn manifest(&self) -> Manifest {
+        let mut capabilities = Capabilities::NONE;
+        capabilities.persistent = true;
+        capabilities.owner_liveness = true;
+        capabilities.compact = true;
+        Manifest {
+            name: "toy",
+            capabilities,
+            limits: Limits::default(),
+            durability: Durability::D3,
+            policies: Policies { clock: true },
+        }
+    }
+
+    async fn provision(&self) -> Result<Site> {
+        let folder = tempfile::Builder::new().prefix("toy-").tempdir().map_err(failed)?.keep();
+        Ok(Site::new(folder.join("log").display().to_string()))
+    }
+
+    async fn open(&self, site: &Site, with: OpenWith) -> Result<Arc<dyn Store>> {
+        let mut opened = OPENED.lock().await;
+        let here = opened.entry(site.clone()).or_default();
+        let another = here.iter().filter_map(Weak::upgrade).find_map(|store| store.handle().ok());
+        let store = match another {
+            Some(store) => store,
+            None => {
+                let options = ToyOptions::new(path(site));
+                let options = with.clock.into_iter().fold(options, ToyOptions::clock);
+                options.open().await?
+            }
+        };
+        let store = Arc::new(store);
+        here.retain(|store| store.strong_count() > 0);
+        here.push(Arc::downgrade(&store));
+        Ok(store)
+    }
+
+    async fn destroy(&self, site: &Site) -> Result<()> {
+        OPENED.lock().await.remove(site);
+        let folder = path(site).parent().map(fs::remove_dir_all);
+        folder.unwrap_or(Ok(())).map_err(failed)
+    }
+
+    /// The rows are in memory, so an open store has to count them.
+    async fn residue(&self, site: &Site) -> Result<Option<Vec<TableCount>>> {
+        let opened = OPENED.lock().await;
+        let store = opened.get(site).and_then(|stores| stores.iter().find_map(Weak::upgrade));
+        let Some(store) = store else { return Ok(None) };
+        let count = |(table, rows): (&str, u64)| TableCount { table: table.to_owned(), rows };
+        Ok(Some(store.table_rows().await?.into_iter().map(count).collect()))
+    }
+
+    async fn damage(&self, site: &Site, damage: Damage) -> Result<bool> {
+        let mut bytes = fs::read(path(site)).map_err(failed)?;
+        let length = bytes.len();
+        match damage {
+            Damage::Truncate => bytes.truncate(length * 6 / 10),
+            Damage::FlipBits => bytes[length / 2] ^= 0xFF,
+            Damage::NewerFormat => {
+                let head = String::from_utf8_lossy(&bytes[..512]).replace("format 2", "format 3");
+                bytes.splice(..512, head.into_bytes());
+            }
+        }
+        fs::write(path(site), bytes).map_err(failed)?;
+        Ok(true)
+    }
+
+    async fn image(&self, site: &Site) -> Result<Option<[u8; 32]>> {
+        let bytes = fs::read(path(site)).map_err(failed)?;
+        Ok(Some(FieldDigest::new("toy-image").bytes(&bytes).finish()))
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the toy backend.
+
+mod conformance;
+mod harness;
