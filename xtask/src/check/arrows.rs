@@ -46,7 +46,7 @@ const FACADE: &str = "turnkeep";
 /// The feature of the facade that brings in the conformance suite, and nothing else may.
 const TESTING: &str = "testing";
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     rule(CORE, &[], &[]),
     rule(MEMORY, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SQLITE, &[CORE], &[CONFORMANCE, HARNESSES]),
