@@ -27,6 +27,7 @@ mod macros;
 mod clause;
 mod clauses;
 mod context;
+mod crash;
 pub mod disk;
 mod harness;
 mod kit;

@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Context;
 use crate::harness::Site;
@@ -20,6 +22,9 @@ const TELL: &str = "peer> ";
 
 /// No peer lives longer than this.
 const LONGEST: Duration = Duration::from_secs(50);
+
+/// How long the operating system may take to end, stop or thaw a process.
+const SETTLES: Duration = Duration::from_secs(20);
 
 /// How to run a clause again in another process.
 #[derive(Clone, Debug)]
@@ -48,21 +53,25 @@ impl PeerCommand {
             .map_err(|error| Stop::error(format!("a peer process does not start: {error}")))?;
         let stdout = child.stdout.take().ok_or_else(|| Stop::error("a peer process has no output"))?;
         let stderr = child.stderr.take().ok_or_else(|| Stop::error("a peer process has no error output"))?;
-        let (tell, lines) = mpsc::channel();
+        let (tell, lines) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
+            let mut stdout = BufReader::new(stdout);
+            loop {
+                let mut line = String::new();
+                // A line that a kill cut off was not said.
+                let whole = stdout.read_line(&mut line).is_ok() && line.ends_with('\n');
+                if !whole || tell.send(line.trim_end().to_owned()).is_err() {
                     break;
                 }
             }
         });
-        let (complain, complaints) = mpsc::channel();
+        let (complain, complaints) = oneshot::channel();
         std::thread::spawn(move || {
             let mut text = String::new();
             let _ = BufReader::new(stderr).read_to_string(&mut text);
             let _ = complain.send(text);
         });
-        Ok(Peer { child, lines, complaints, ends: Instant::now() + LONGEST })
+        Ok(Peer { child, lines, heard: Vec::new(), complaints, ends: Instant::now() + LONGEST })
     }
 
     /// Starts a peer in a role on a site.
@@ -103,44 +112,131 @@ pub(crate) fn tell(line: &str) -> Outcome {
 #[derive(Debug)]
 pub(crate) struct Peer {
     child: Child,
-    lines: Receiver<String>,
-    complaints: Receiver<String>,
+    lines: mpsc::UnboundedReceiver<String>,
+    /// Every line so far, also those that the test program printed.
+    heard: Vec<String>,
+    complaints: oneshot::Receiver<String>,
     ends: Instant,
 }
 
+/// What a peer had said when it was killed.
+#[derive(Debug)]
+pub(crate) struct Killed {
+    /// Everything it said.
+    pub(crate) said: Vec<String>,
+    /// It had ended by itself before the kill came.
+    pub(crate) too_late: bool,
+}
+
 impl Peer {
-    /// Everything it said, once it ended well. Blocks: call it off the runtime.
-    fn finish(mut self) -> Outcome<Vec<String>> {
-        let mut all = Vec::new();
+    /// Waits for the next thing it says; `None` when it says no more.
+    pub(crate) async fn hear(&mut self) -> Outcome<Option<String>> {
         loop {
-            let left = self.ends.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => all.push(line),
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(Stop::error("a peer process did not end in time and was killed"));
-                }
+            let Ok(line) = tokio::time::timeout_at(self.ends.into(), self.lines.recv()).await else {
+                return Err(Stop::error("a peer process did not end in time and was killed"));
+            };
+            let Some(line) = line else { return Ok(None) };
+            self.heard.push(line);
+            if let Some(said) = self.heard.last().and_then(|line| line.strip_prefix(TELL)) {
+                return Ok(Some(said.to_owned()));
             }
         }
-        let status =
-            self.child.wait().map_err(|error| Stop::error(format!("a peer process is lost: {error}")))?;
-        if !status.success() {
-            let said = self.complaints.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
-            return Err(Stop::fail(format!("a peer process failed ({status}): {}\n{said}", all.join("\n"))));
+    }
+
+    /// Waits until it has ended, for a bounded time.
+    async fn settled(&mut self, until: Instant) -> Outcome<ExitStatus> {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if Instant::now() < until => tokio::time::sleep(Duration::from_millis(1)).await,
+                Ok(None) => return Err(Stop::error("a peer process did not end in time and was killed")),
+                Err(error) => return Err(Stop::error(format!("a peer process is lost: {error}"))),
+            }
         }
-        Ok(all.iter().filter_map(|line| line.strip_prefix(TELL)).map(str::to_owned).collect())
     }
 
-    /// Waits for its end without blocking the runtime, and gives what it said.
-    pub(crate) async fn ended(self) -> Outcome<Vec<String>> {
-        tokio::task::spawn_blocking(|| self.finish())
-            .await
-            .map_err(|error| Stop::error(format!("waiting for a peer failed: {error}")))?
+    fn said(&self) -> Vec<String> {
+        self.heard.iter().filter_map(|line| line.strip_prefix(TELL)).map(str::to_owned).collect()
     }
 
-    /// Waits for its end.
+    /// A peer whose role failed: what it was not granted is what it complains about.
+    async fn failure(&mut self, status: ExitStatus) -> Stop {
+        let complained = tokio::time::timeout(Duration::from_secs(5), &mut self.complaints).await;
+        let complaint = complained.ok().and_then(Result::ok).unwrap_or_default();
+        Stop::fail(format!("a peer process failed ({status}): {}\n{complaint}", self.heard.join("\n")))
+    }
+
+    /// Waits for its end, and gives everything it said if it ended well.
+    pub(crate) async fn ended(mut self) -> Outcome<Vec<String>> {
+        while self.hear().await?.is_some() {}
+        let status = self.settled(self.ends).await?;
+        if status.success() { Ok(self.said()) } else { Err(self.failure(status).await) }
+    }
+
+    /// Waits for its end where there is no runtime.
     pub(crate) fn wait(self) -> Outcome<Vec<String>> {
-        self.finish()
+        let runtime = Builder::new_current_thread().enable_time().build();
+        runtime.map_err(|error| Stop::error(format!("no runtime: {error}")))?.block_on(self.ended())
+    }
+
+    /// Kills it on the spot (SIGKILL), stopped or not, and gives everything that it had said by then.
+    pub(crate) async fn kill(mut self) -> Outcome<Killed> {
+        // Who has ended already cannot be killed; the status says so.
+        let _ = self.child.kill();
+        let status = self.settled(Instant::now() + SETTLES).await?;
+        while self.hear().await?.is_some() {}
+        let by_itself = cfg!(unix) && status.code().is_some();
+        if by_itself && !status.success() {
+            return Err(self.failure(status).await);
+        }
+        Ok(Killed { said: self.said(), too_late: status.success() })
+    }
+
+    /// Stops it on the spot (SIGSTOP), and waits until it stands still.
+    #[cfg(unix)]
+    pub(crate) async fn stop(&mut self) -> Outcome {
+        use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+        let pid = self.signal(Signal::STOP)?;
+        let until = Instant::now() + SETTLES;
+        // Only stops are asked for, so that its end stays there to be waited for.
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        while Instant::now() < until {
+            match waitid(WaitId::Pid(pid), look) {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(error) => return Err(Stop::error(format!("a peer process is lost: {error}"))),
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failure(status).await);
+            }
+        }
+        Err(Stop::error("a peer process goes on although it was stopped"))
+    }
+
+    /// Lets it go on (SIGCONT).
+    #[cfg(unix)]
+    pub(crate) fn thaw(&self) -> Outcome {
+        self.signal(rustix::process::Signal::CONT).map(drop)
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) -> Outcome<rustix::process::Pid> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal)
+            .map_err(|error| Stop::error(format!("a peer process takes no signal: {error}")))?;
+        Ok(pid)
+    }
+
+    /// There is nothing like it here.
+    #[cfg(not(unix))]
+    pub(crate) async fn stop(&mut self) -> Outcome {
+        Err(Stop::not_run("this system stops no processes"))
+    }
+
+    /// There is nothing like it here.
+    #[cfg(not(unix))]
+    pub(crate) fn thaw(&self) -> Outcome {
+        Err(Stop::not_run("this system stops no processes"))
     }
 }
 

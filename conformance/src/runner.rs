@@ -152,6 +152,12 @@ async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>>
             clause.durability
         ))));
     }
+    if clause.durability > declared && has.persistent {
+        gone_with_its_process(cx).await?;
+        return Ok(Some(Verdict::Unsupported(
+            "declared and confirmed: it keeps nothing once its process ends".to_owned(),
+        )));
+    }
     let mut needs = clause.needs.to_vec();
     if clause.durability > declared {
         needs.push(Need::Persistent);
@@ -170,6 +176,19 @@ async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>>
         }
     }
     Ok(None)
+}
+
+/// Confirms that what one process stored, and closed, another one does not find.
+async fn gone_with_its_process(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    kit.create(PROBE).await?;
+    cx.leave(kit).await?;
+    let said = cx.start_peer(PROBE)?.ended().await?;
+    ensure!(
+        !said.iter().any(|line| line == "seen"),
+        "the store declares that nothing survives its process, but another one read a session"
+    );
+    Ok(())
 }
 
 /// Confirms that a capability which is declared absent is absent.

@@ -1,16 +1,19 @@
 //! Atomicity: a commit is whole or absent, for every reader, on every refusal, whenever it is given up.
 
+mod killed;
+
 use std::time::Duration;
 
 use turnkeep_core::commit::{Commit, NewEntry, OnKey, Op, Parent, RefTarget, SessionPatch};
 use turnkeep_core::model::{RunState, RunStates, Title, TitleSource};
-use turnkeep_core::{ErrorKind, Expect, Guard, SessionRef};
+use turnkeep_core::{Durability, ErrorKind, Expect, Guard, SessionRef};
 
 use crate::clause::Kind;
 use crate::context::Context;
 use crate::harness::TableCount;
 use crate::kit::{Kit, Watch, event, gather, keyed, name, no, payload, polled, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
+use killed::run_008_a_kill_splits_no_call_from_its_result;
 
 clauses! { ($) atomic_tests;
     "RUN-001" run_001_nothing_is_visible_before_the_commit {
@@ -45,6 +48,16 @@ clauses! { ($) atomic_tests;
         why: "Hosts put timeouts around everything.",
         links: &["launchbadge/sqlx#4393"],
         catches: "a backend that leaves a transaction open when its caller goes away",
+    }
+    "RUN-008" run_008_a_kill_splits_no_call_from_its_result {
+        title: "A kill never splits a call from its result, or from the record and the event, if they were one commit: all are there or none.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "A history with a call and no result is refused by every model provider, for good.",
+        links: &["strands-agents/harness-sdk#3118", "MoonshotAI/kimi-code#771"],
+        catches: "a backend that makes each entry of a commit durable by itself",
+        peer: Some(killed::call),
     }
     "RUN-009" run_009_an_oversized_commit_is_rejected_whole {
         title: "A commit over a limit, in bytes or operations, answers TooLarge and leaves nothing.",

@@ -1,18 +1,31 @@
 //! Durability: what was acknowledged is there afterwards, as far as the class goes.
 
+mod killed;
+
+use std::time::Duration;
+
 use turnkeep_core::commit::Op;
 use turnkeep_core::query::RowQuery;
 use turnkeep_core::{Durability, ErrorKind};
 
-use crate::clause::Need;
+use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::kit::{event, gather, keyed, name, put, run, spawn, user};
 use crate::verdict::Outcome;
+use killed::dur_001_acknowledged_commits_survive_a_kill;
 
 clauses! { ($) durability_tests;
+    "DUR-001" dur_001_acknowledged_commits_survive_a_kill {
+        title: "A process that is killed while several clients of it write loses nothing that one of them was told, and leaves nothing twice or half; other processes at work go on.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "What a person saw confirmed must not depend on how the program ended.",
+        catches: "a backend that acknowledges what it still has to write",
+        peer: Some(killed::write),
+    }
     "DUR-008" dur_008_a_clean_close_loses_nothing {
         title: "After a close, which waits for what is under way, every acknowledged commit is there and every row is as it was; a closed handle answers Closed.",
-        durability: Durability::D1,
         needs: &[Need::Persistent],
         why: "A program that ends in order must not lose its last words.",
         catches: "a backend that closes before its queue is empty",

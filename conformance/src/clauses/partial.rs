@@ -1,14 +1,19 @@
 //! Partial appends: streamed text is kept while it arrives, and never passes for a finished message.
 
+mod killed;
+
+use std::time::Duration;
+
 use turnkeep_core::commit::{Commit, Fence, NewEntry, NewEvent, Op};
 use turnkeep_core::model::{Row, RowKind, Visibility, VisibilitySet, stream};
 use turnkeep_core::query::{EntryQuery, RowQuery};
-use turnkeep_core::{ErrorKind, Guard, SessionRef};
+use turnkeep_core::{Durability, ErrorKind, Guard, SessionRef};
 
 use crate::clause::Kind;
 use crate::context::Context;
 use crate::kit::{Kit, event, gather, name, no, note, spawn, user};
 use crate::verdict::Outcome;
+use killed::par_005_a_kill_leaves_what_was_acknowledged_of_a_stream;
 
 clauses! { ($) partial_tests;
     "PAR-001" par_001_partials_are_flagged_and_absent_from_committed_history {
@@ -30,6 +35,15 @@ clauses! { ($) partial_tests;
         title: "A repeat of the newest batch changes nothing and answers the same numbers; a gap or another content at a used number is refused.",
         why: "A stream over a network repeats and loses pieces.",
         catches: "a backend that appends whatever comes",
+    }
+    "PAR-005" par_005_a_kill_leaves_what_was_acknowledged_of_a_stream {
+        title: "A kill while text streams in leaves every acknowledged piece, whole batches without a hole and whole characters, and whoever goes on repeats or misses none.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "The words that a person saw arrive are the ones that they expect to find.",
+        catches: "a backend that gathers streamed pieces and writes them now and then",
+        peer: Some(killed::stream),
     }
     "PAR-006" par_006_an_abandoned_partial_is_found_and_discarded {
         title: "A stream that its writer abandoned is found among the rows of its session and can be discarded.",

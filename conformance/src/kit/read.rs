@@ -127,6 +127,12 @@ impl Kit {
         Ok(self.store.session(&key).await?)
     }
 
+    /// A session that must be there, by its id.
+    pub(crate) async fn there(&self, id: &str) -> Outcome<SessionRef> {
+        let row = self.find(id).await?;
+        row.map(|row| row.session_ref()).ok_or_else(|| Stop::fail(format!("session {id} is not there")))
+    }
+
     /// A session that must be there, in this very life.
     pub(crate) async fn row(&self, session: &SessionRef) -> Outcome<SessionRow> {
         match self.find(session.id.as_str()).await? {
