@@ -95,7 +95,7 @@ const OUT_OF_REACH: &[&str] = &[
     "RUN-001", "REC-005", "REC-007", "ISO-006", "CON-005", "CON-008", "CON-010", "IDM-003", "LIM-005",
     "DUR-008", "MIG-003", "RES-001", "RES-002", "RES-003", "RES-005", "RES-007", "RES-008", "LEA-007",
     "RST-002", "CAP-002", "CAP-003", // What is killed is a process, and a memory store is gone with it.
-    "RUN-008", "PAR-005", "DUR-001",
+    "RUN-008", "PAR-005", "REC-001", "REC-002", "REC-003", "REC-004", "DUR-001",
 ];
 
 fn verdict(twist: Twist, id: &str) -> Verdict {

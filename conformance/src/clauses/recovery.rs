@@ -1,16 +1,64 @@
 //! Recovery: what a client that went away leaves behind is no obstacle.
 
+mod cycles;
+mod reopen;
+mod runs;
+
+use std::time::Duration;
+
 use turnkeep_core::commit::{LeaseGrant, Op, Takeover};
 use turnkeep_core::model::{LeasePurpose, Liveness, RunState};
-use turnkeep_core::{ErrorKind, SessionKey};
+use turnkeep_core::{Durability, ErrorKind, SessionKey};
 
-use crate::clause::Need;
+use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::harness::Damage;
 use crate::kit::{Kit, name, run, user};
 use crate::verdict::{Outcome, Stop};
+use cycles::rec_004_contents_are_exact_after_many_kills;
+use reopen::rec_001_a_store_opens_after_a_kill_at_any_point;
+use runs::{rec_002_the_verdict_of_a_run_is_the_same_each_time, rec_003_recovery_that_is_killed_converges};
+
+/// How long a clause may take that kills many processes.
+const PATIENT: Duration = Duration::from_secs(300);
 
 clauses! { ($) recovery_tests;
+    "REC-001" rec_001_a_store_opens_after_a_kill_at_any_point {
+        title: "Killed at any point, from the first moment of a fresh store to its close, a store opens again without help, has what was acknowledged, each commit whole, and takes the next words at once.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: PATIENT,
+        why: "A person whose program was killed has no other tool than to start it again.",
+        catches: "a backend that needs a repair, or makes its files in steps that a kill can separate",
+        peer: Some(reopen::live),
+    }
+    "REC-002" rec_002_the_verdict_of_a_run_is_the_same_each_time {
+        title: "A run that was killed in flight reads the same at every reopening, running or completed as the books allow; closed once as interrupted it stays so, and one that was completed stays completed.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: PATIENT,
+        why: "A run that is found failed today and finished tomorrow is executed twice.",
+        catches: "a backend that makes a run's state durable apart from its entries",
+        peer: Some(runs::turns),
+    }
+    "REC-003" rec_003_recovery_that_is_killed_converges {
+        title: "Recovery that is killed itself, however often, ends where an undisturbed one ends: every run that was left is interrupted once, its turn ended once, its lease free.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: PATIENT,
+        why: "A machine that dies once often dies again while it comes back.",
+        catches: "a backend that splits a recovery's commit, or knows a dead owner only in the process that saw it",
+        peer: Some(runs::many),
+    }
+    "REC-004" rec_004_contents_are_exact_after_many_kills {
+        title: "After many cycles of kill and reopening a store has exactly the acknowledged commits, in order, and of each one in flight all or nothing, as its request tells.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: PATIENT,
+        why: "An error that one kill makes seldom, many make surely.",
+        catches: "a backend that loses, repeats or mixes up what it replays when it opens",
+        peer: Some(cycles::go_on),
+    }
     "REC-005" rec_005_an_append_works_right_after_reopening {
         title: "Right after reopening, without waiting and without a manual step, the next append works and continues the numbers.",
         needs: &[Need::Persistent],
