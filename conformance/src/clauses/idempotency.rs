@@ -3,6 +3,10 @@
 use turnkeep_core::commit::{Commit, Op, Request, RequestId};
 use turnkeep_core::{ErrorKind, Guard, SessionRef};
 
+mod meaning;
+
+use meaning::idm_007_every_part_of_what_was_meant_counts;
+
 use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::kit::{Kit, event, gather, keyed, name, no, put, run, spawn, user};
@@ -33,6 +37,11 @@ clauses! { ($) idempotency_tests;
         title: "A request id is unique per workspace or per life of a session, as declared; generated ids expire after seven days, a host's live as long as their session.",
         why: "A new session that repeats an old one's request id must not get the old one's receipt.",
         catches: "a backend whose ledger forgets scope or incarnation",
+    }
+    "IDM-007" idm_007_every_part_of_what_was_meant_counts {
+        title: "Every part of what a caller meant counts when a request id is used again: a commit that differs in one field answers RequestConflict; what a retry makes anew, such as times, tokens and ids drawn for this commit, does not count.",
+        why: "A retry that says something else must not be told that it is stored, and an honest retry must not be refused for its clock.",
+        catches: "a backend whose fingerprint leaves out a field, such as a title or an expected version",
     }
 }
 

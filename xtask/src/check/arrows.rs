@@ -46,7 +46,7 @@ const FACADE: &str = "turnkeep";
 /// The feature of the facade that brings in the conformance suite, and nothing else may.
 const TESTING: &str = "testing";
 
-const RULES: [Rule; 13] = [
+const RULES: &[Rule] = &[
     rule(CORE, &[], &[]),
     rule(MEMORY, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SQLITE, &[CORE], &[CONFORMANCE, HARNESSES]),
@@ -59,6 +59,7 @@ const RULES: [Rule; 13] = [
     rule("turnkeep-cli", &[FACADE, CONFORMANCE, HARNESSES], &[]),
     rule("turnkeep-toy", &[CORE, MEMORY], &[CONFORMANCE]),
     Rule { name: "turnkeep-benches", normal: Reach::Any, tests: Reach::Any },
+    rule("turnkeep-mutation", &[], &[]),
     rule("xtask", &[], &[]),
 ];
 

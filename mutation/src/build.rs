@@ -1,0 +1,170 @@
+//! One build of all breaks: what does not compile is taken out until the rest does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::listed::Listed;
+use crate::rewrite::{blamed, rewrite};
+use crate::spots;
+
+/// No more attempts than this to find out what does not compile.
+const ATTEMPTS: usize = 60;
+
+/// What came of the list.
+pub(crate) struct Built {
+    /// The program that runs clauses.
+    pub(crate) program: PathBuf,
+    /// Breaks that are in it.
+    pub(crate) ready: Vec<Listed>,
+    /// Breaks that the compiler refuses.
+    pub(crate) unviable: Vec<Listed>,
+    /// Breaks that there is no form for here.
+    pub(crate) alone: Vec<Listed>,
+}
+
+/// Copies the workspace, writes the breaks into the copy and builds it.
+pub(crate) fn build(copy: &Path, listed: &[Listed], mut say: impl FnMut(&str)) -> Result<Built, String> {
+    copy_workspace(copy)?;
+    let mut files: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
+    for one in listed {
+        files.entry(&one.file).or_default().push(one);
+    }
+    let mut sources = BTreeMap::new();
+    for file in files.keys() {
+        sources.insert(*file, read(&copy.join(file))?);
+    }
+    let (mut unviable, mut alone) = (BTreeSet::new(), BTreeSet::new());
+    for attempt in 1..=ATTEMPTS {
+        let mut written: BTreeMap<&str, String> = BTreeMap::new();
+        for (file, breaks) in &files {
+            let breaks: Vec<&Listed> =
+                breaks.iter().copied().filter(|one| !unviable.contains(&one.id)).collect();
+            let source = &sources[file];
+            let found = spots::find(source, &breaks).map_err(|error| format!("{file}: {error}"))?;
+            unviable.extend(found.unviable.iter().map(|one| one.id));
+            alone.extend(found.lost.iter().map(|one| one.id));
+            let text = rewrite(source, &found.spots, file.starts_with("core/"));
+            let path = copy.join(file);
+            if read(&path)? != text {
+                fs::write(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            written.insert(file, text);
+        }
+        match compile(copy)? {
+            Ok(program) => {
+                let some = |ids: &BTreeSet<usize>| {
+                    listed.iter().filter(|one| ids.contains(&one.id)).cloned().collect::<Vec<_>>()
+                };
+                let ready = listed
+                    .iter()
+                    .filter(|one| !unviable.contains(&one.id) && !alone.contains(&one.id))
+                    .cloned()
+                    .collect();
+                return Ok(Built { program, ready, unviable: some(&unviable), alone: some(&alone) });
+            }
+            Err(errors) => {
+                let before = unviable.len();
+                for (file, bytes) in &errors {
+                    if let Some(text) = written.get(file.as_str()) {
+                        unviable.extend(blamed(text, bytes));
+                    }
+                }
+                say(&format!("attempt {attempt}: {} breaks do not compile", unviable.len()));
+                if unviable.len() == before {
+                    let places: Vec<String> =
+                        errors.iter().map(|(file, bytes)| format!("{file}:{bytes:?}")).collect();
+                    return Err(format!("the copy does not compile, and no break is to blame: {places:?}"));
+                }
+            }
+        }
+    }
+    Err(format!("the copy does not compile after {ATTEMPTS} attempts"))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Copies the files that version control knows or would know.
+fn copy_workspace(copy: &Path) -> Result<(), String> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .map_err(|error| format!("git cannot be run: {error}"))?;
+    if !output.status.success() {
+        return Err("git does not list the files; run this at the root of the workspace".to_owned());
+    }
+    for file in String::from_utf8_lossy(&output.stdout).split('\0').filter(|file| !file.is_empty()) {
+        let (from, to) = (Path::new(file), copy.join(file));
+        if !from.is_file() {
+            continue;
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let bytes = fs::read(from).map_err(|error| format!("{file}: {error}"))?;
+        // What is as it was keeps its time, so that it is not built again.
+        if fs::read(&to).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        fs::write(&to, bytes).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    Ok(())
+}
+
+type Errors = Vec<(String, std::ops::Range<usize>)>;
+
+/// Builds the program, or says where the errors are.
+fn compile(copy: &Path) -> Result<Result<PathBuf, Errors>, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--package", "turnkeep-harnesses", "--example", "judge", "--features", "mutants"])
+        .args(["--message-format", "json"])
+        .env("RUSTFLAGS", "-Awarnings")
+        .env("CARGO_TARGET_DIR", copy.join("target"))
+        .current_dir(copy)
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let mut errors = Errors::new();
+    let mut program = None;
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        match message["reason"].as_str() {
+            Some("compiler-message") if message["message"]["level"] == "error" => {
+                let spans = message["message"]["spans"].as_array().map_or(&[] as &[_], Vec::as_slice);
+                spans
+                    .iter()
+                    .filter(|span| span["is_primary"] == true)
+                    .for_each(|span| place(span, &mut errors));
+            }
+            Some("compiler-artifact") if message["target"]["name"] == "judge" => {
+                program = message["executable"].as_str().map(PathBuf::from);
+            }
+            _ => {}
+        }
+    }
+    match program {
+        Some(program) if output.status.success() => Ok(Ok(program)),
+        _ if errors.is_empty() => {
+            Err(format!("the build failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
+        _ => Ok(Err(errors)),
+    }
+}
+
+/// The place of an error, and the place where a macro was called that it lies in.
+fn place(span: &Value, errors: &mut Errors) {
+    let number = |name: &str| span[name].as_u64().and_then(|number| usize::try_from(number).ok());
+    if let (Some(file), Some(start), Some(end)) =
+        (span["file_name"].as_str(), number("byte_start"), number("byte_end"))
+    {
+        errors.push((file.to_owned(), start..end));
+    }
+    if span["expansion"].is_object() {
+        place(&span["expansion"]["span"], errors);
+    }
+}
