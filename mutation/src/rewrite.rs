@@ -12,37 +12,20 @@ pub(crate) fn rewrite(text: &str, spots: &[Spot<'_>], core: bool) -> String {
 
 /// The breaks whose code the bytes of a written file touch, the innermost marks first.
 pub(crate) fn blamed(written: &str, bytes: &Bytes) -> Vec<usize> {
-    // What is marked by its own number is at fault alone; what only a spot's mark surrounds, all of the spot.
-    let (mut own, mut spot): (Option<(usize, usize)>, Option<(usize, Vec<usize>)>) = (None, None);
+    let mut innermost = Vec::new();
     for (at, opening) in written[..bytes.start.min(written.len())].match_indices("/*<") {
         let Some(end) = written[at..].find("*/") else { continue };
         let label = &written[at + opening.len()..at + end];
         let closing = format!("/*{label}>*/");
         // Marks of one break may occur in several copies; the first closing one after it is its own.
         let Some(close) = written[at..].find(&closing).map(|found| at + found) else { continue };
-        if close < bytes.start {
-            continue;
-        }
-        match label.strip_prefix("spot ") {
-            Some(ids) => {
-                let ids: Vec<usize> = ids.split(' ').filter_map(|id| id.parse().ok()).collect();
-                spot = Some((at, ids));
-            }
-            None => own = label.parse().ok().map(|id| (at, id)),
+        if close >= bytes.start {
+            // A break's own mark names it alone; a spot's, all breaks of the spot.
+            let ids = label.strip_prefix("spot ").unwrap_or(label);
+            innermost = ids.split(' ').filter_map(|id| id.parse().ok()).collect();
         }
     }
-    match (own, spot) {
-        (Some((own_at, id)), Some((spot_at, ids))) => {
-            if own_at > spot_at {
-                vec![id]
-            } else {
-                ids
-            }
-        }
-        (Some((_, id)), None) => vec![id],
-        (None, Some((_, ids))) => ids,
-        (None, None) => Vec::new(),
-    }
+    innermost
 }
 
 struct Writer<'a> {
