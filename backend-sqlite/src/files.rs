@@ -105,20 +105,38 @@ impl Files {
     }
 
     /// A log without its database holds commits that nothing else has. A new database would throw them away. Asked
-    /// only with the right to write: the log of somebody who is just making the database is no orphan.
+    /// only with the right to write: the log of somebody who is just making the database is no orphan, nor is the
+    /// journal that somebody left who was stopped while making it.
     pub(crate) fn check_no_orphan(&self) -> Result<()> {
-        for log in [&self.wal, &self.journal] {
-            if fs::metadata(log).is_ok_and(|found| found.len() > 0) {
-                return Err(Error::new(
-                    ErrorKind::Corrupt,
-                    "the database file is missing or empty, but its log is there and may hold the newest commits; \
-                     put the database file back beside it, or move the log away to begin anew",
-                )
-                .with("database", self.db.display())
-                .with("log", log.display()));
-            }
+        let has_bytes = |path: &Path| fs::metadata(path).is_ok_and(|found| found.len() > 0);
+        let log = if has_bytes(&self.wal) {
+            &self.wal
+        } else if has_bytes(&self.journal) && !self.is_journal_of_making()? {
+            &self.journal
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            "the database file is missing or empty, but its log is there and may hold the newest commits; put the \
+             database file back beside it, or move the log away to begin anew",
+        )
+        .with("database", self.db.display())
+        .with("log", log.display()))
+    }
+
+    /// Whether the rollback journal takes the database back to nothing: it says that the database had no page when it
+    /// was begun, or it never was completed and counts for nothing.
+    fn is_journal_of_making(&self) -> Result<bool> {
+        /// What a journal begins with that counts; then come its number of records, a nonce, and the size before.
+        const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+        let mut head = [0; 20];
+        let file = fs::File::open(&self.journal);
+        match file.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)) {
+            Ok(()) => Ok(head[..8] != MAGIC || head[16..] == [0; 4]),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(true),
+            Err(error) => Err(io("read the journal of the database", &self.journal, error)),
         }
-        Ok(())
     }
 
     /// Makes the empty database file that only its user may read. One that is there is left as it is, but for its

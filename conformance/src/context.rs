@@ -8,6 +8,7 @@ use std::time::Duration;
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::{Clock, Error, ManualClock, Result, Store};
 
+use crate::disk::Disk;
 use crate::harness::{Harness, Manifest, OpenWith, Site};
 use crate::kit::Kit;
 use crate::runner::Settings;
@@ -102,6 +103,11 @@ impl Context {
     pub(crate) async fn kit(&self) -> Outcome<Kit> {
         let store =
             self.try_open().await.map_err(|error| Stop::fail(format!("the store does not open: {error}")))?;
+        self.check_declarations(&store)?;
+        Ok(Kit::new(store, self))
+    }
+
+    fn check_declarations(&self, store: &Arc<dyn Store>) -> Outcome {
         let info = store.info();
         let (declared, seen) = (&self.manifest, info);
         ensure_eq!(seen.name, declared.name, "StoreInfo and manifest disagree on the name");
@@ -112,7 +118,21 @@ impl Context {
         );
         ensure_eq!(seen.limits, declared.limits, "StoreInfo and manifest disagree on limits");
         ensure_eq!(seen.durability, declared.durability, "StoreInfo and manifest disagree on durability");
-        Ok(Kit::new(store, self))
+        Ok(())
+    }
+
+    /// A client whose files lie on a disk that remembers and fails.
+    pub(crate) async fn kit_on(&self, disk: &Disk) -> Outcome<Kit> {
+        let with = OpenWith { clock: self.shared_clock() };
+        let opened = self.harness.open_on(&self.site, disk, with).await;
+        match opened.map_err(|error| Stop::fail(format!("the store does not open: {error}")))? {
+            Some(store) => {
+                self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&store));
+                self.check_declarations(&store)?;
+                Ok(Kit::new(store, self))
+            }
+            None => Err(Stop::not_run("the harness puts no disk under the store")),
+        }
     }
 
     /// Several clients of the same site.

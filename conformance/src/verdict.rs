@@ -136,6 +136,15 @@ impl Stop {
         Self::of(Verdict::Inconclusive(what.into()))
     }
 
+    /// Says what it is about, before the text.
+    #[must_use]
+    pub fn about(mut self, what: &str) -> Self {
+        if let Verdict::Fail(text) | Verdict::Error(text) = &mut self.verdict {
+            text.insert_str(0, &format!("{what}: "));
+        }
+        self
+    }
+
     /// Adds the tape that shows it, as JSON.
     #[must_use]
     pub fn with_tape(mut self, tape: impl Into<String>) -> Self {

@@ -38,6 +38,17 @@ fn options(site: &Site, with: OpenWith) -> RedbOptions {
     }
 }
 
+impl RedbHarness {
+    /// Opens a site with options of the caller's: a further client, or the first one. For tests of false claims.
+    ///
+    /// # Errors
+    /// What the backend answers.
+    #[doc(hidden)]
+    pub async fn open_as(&self, site: &Site, options: RedbOptions) -> Result<Arc<dyn Store>> {
+        open(site, options).await
+    }
+}
+
 /// A further client, or the first one.
 async fn open(site: &Site, options: RedbOptions) -> Result<Arc<dyn Store>> {
     let mut opened = OPENED.lock().await;

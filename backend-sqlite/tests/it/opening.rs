@@ -251,6 +251,31 @@ fn a_log_without_its_database_is_kept() {
     assert_eq!(fs::read(&log).unwrap(), b"commits that nothing else has");
 }
 
+/// A journal as the engine begins it, for a database that had so many pages.
+fn journal(pages: u32) -> Vec<u8> {
+    let mut bytes = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    bytes.extend([0, 0, 0, 0, 1, 2, 3, 4]);
+    bytes.extend(pages.to_be_bytes());
+    bytes.resize(512, 0);
+    bytes
+}
+
+#[test]
+fn a_journal_left_by_somebody_who_was_stopped_while_making_the_database_is_no_obstacle() {
+    let (folder, path) = fresh();
+    let log = folder.path().join("state.sqlite3-journal");
+    for left in [journal(0), vec![0; 512], vec![0xd9; 3]] {
+        fs::write(&path, b"").unwrap();
+        fs::write(&log, &left).unwrap();
+        filled(&path, 3);
+        fs::remove_file(&path).unwrap();
+    }
+    fs::write(&path, b"").unwrap();
+    fs::write(&log, journal(7)).unwrap();
+    assert_eq!(refusal(&path).kind(), ErrorKind::Corrupt, "a journal of a database that had pages");
+    assert_eq!(fs::read(&log).unwrap(), journal(7));
+}
+
 #[test]
 fn a_database_locked_for_longer_than_the_timeout_is_busy() {
     let (_folder, path) = fresh();

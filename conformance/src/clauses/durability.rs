@@ -1,6 +1,9 @@
 //! Durability: what was acknowledged is there afterwards, as far as the class goes.
 
+mod images;
 mod killed;
+mod power;
+mod workload;
 
 use std::time::Duration;
 
@@ -13,6 +16,9 @@ use crate::context::Context;
 use crate::kit::{event, gather, keyed, name, put, run, spawn, user};
 use crate::verdict::Outcome;
 use killed::dur_001_acknowledged_commits_survive_a_kill;
+use power::{
+    dur_002_every_power_loss_leaves_an_atomic_prefix, dur_003_no_power_loss_takes_an_acknowledged_commit,
+};
 
 clauses! { ($) durability_tests;
     "DUR-001" dur_001_acknowledged_commits_survive_a_kill {
@@ -23,6 +29,22 @@ clauses! { ($) durability_tests;
         why: "What a person saw confirmed must not depend on how the program ended.",
         catches: "a backend that acknowledges what it still has to write",
         peer: Some(killed::write),
+    }
+    "DUR-002" dur_002_every_power_loss_leaves_an_atomic_prefix {
+        title: "Wherever the power goes, the store opens by itself and holds exactly what some number of commits made, from the first on; nothing is torn, and the next words are taken.",
+        durability: Durability::D2,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(180),
+        why: "A process that is killed proves nothing: the page cache survives it. Half a turn, or a store that has to be repaired by hand, is what a power loss leaves where writes may arrive in any order.",
+        catches: "a backend that syncs less than its format needs, such as SQLite with synchronous=OFF",
+    }
+    "DUR-003" dur_003_no_power_loss_takes_an_acknowledged_commit {
+        title: "Wherever the power goes, every commit that had been acknowledged is there, whole.",
+        durability: Durability::D3,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(180),
+        why: "An acknowledgement is a promise, and somebody acted on it.",
+        catches: "a backend that acknowledges before its sync, such as SQLite with synchronous=NORMAL, or one that never syncs",
     }
     "DUR-008" dur_008_a_clean_close_loses_nothing {
         title: "After a close, which waits for what is under way, every acknowledged commit is there and every row is as it was; a closed handle answers Closed.",

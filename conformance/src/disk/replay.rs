@@ -386,10 +386,11 @@ impl Log {
                     if u128::from(given) >= due {
                         break;
                     }
-                    let loss = match first.wrapping_add(turn) % 4 {
+                    // By turns, but what is least like a mere kill most often.
+                    let loss = match first.wrapping_add(turn) % 8 {
                         0 => Loss::None,
-                        1 => Loss::All,
-                        2 => Loss::Torn(dice.next()),
+                        2 | 6 => Loss::All,
+                        4 => Loss::Torn(dice.next()),
                         _ => Loss::Any(dice.next()),
                     };
                     let image = replay.image(loss);
@@ -543,7 +544,7 @@ mod tests {
         let log = disk.log();
         for most in [10, 60, 100] {
             let images: Vec<Image> = log.images(7, most).collect();
-            assert!(images.len() as u64 <= most && images.len() as u64 * 10 >= most * 7, "{}", images.len());
+            assert!(images.len() as u64 <= most && images.len() as u64 * 2 >= most, "{}", images.len());
             assert_eq!(images, log.images(7, most).collect::<Vec<_>>());
             assert!(images.is_sorted_by_key(|image| image.acked));
             assert_eq!(images.last().map(|image| (image.begun, image.acked)), Some((20, 20)));

@@ -14,6 +14,7 @@ use turnkeep_core::{Clock, Error, ManualClock, Store, Timestamp, WorkspaceId};
 use crate::context::{Context, Draw};
 
 pub(crate) use build::{event, grant, keyed, no, note, payload, put, run, user};
+pub(crate) use read::Snapshot;
 pub(crate) use tasks::{Watch, gather, polled, spawn};
 
 /// A client of the site, with a workspace and the means to build things.

@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod disk;
+mod liars;
+mod power;
