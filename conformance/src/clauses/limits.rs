@@ -1,5 +1,7 @@
 //! Limits and values: what goes in comes out byte for byte, and what is too much is said.
 
+mod exact;
+
 use turnkeep_core::commit::{NewEntry, NewRun, Op, RunPatch, SessionPatch};
 use turnkeep_core::model::{Channel, Profile, Title, TitleSource, Usage};
 use turnkeep_core::query::EntryQuery;
@@ -8,6 +10,7 @@ use turnkeep_core::{ErrorKind, Payload, Timestamp};
 use crate::context::Context;
 use crate::kit::{event, keyed, name, no, payload, put, run, user};
 use crate::verdict::Outcome;
+use exact::lim_008_one_more_than_a_limit_is_refused;
 
 clauses! { ($) limits_tests;
     "LIM-001" lim_001_odd_characters_come_back_byte_for_byte_case_24 {
@@ -50,6 +53,11 @@ clauses! { ($) limits_tests;
         links: &["mastra-ai/mastra#17439"],
         catches: "a backend that stores jsonb, or an enum of the kinds it knows",
         cases: &["case-27"],
+    }
+    "LIM-008" lim_008_one_more_than_a_limit_is_refused {
+        title: "Exactly as much as a limit says is taken, and one more is refused with nothing changed: bytes of a commit wherever they are, rows of a slice, references of an entry, time of a lease, size of a receipt, age of a request id, and the numbers that a copy brings along.",
+        why: "A limit that is off by one, or that one way in forgets, is found by the largest conversation.",
+        catches: "a backend that counts the bytes of entries only, or lets a copy bring numbers that it cannot count on from",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Restoring and purging: a session being built is hidden, a deleted one is gone at once, however large.
 
 mod copy;
+mod digest;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ use crate::harness::TableCount;
 use crate::kit::{Kit, keyed, name, no, payload, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
 use copy::{goes_on, same_reads, source};
+use digest::rst_005_a_seal_tells_every_row_apart;
 
 clauses! { ($) restore_tests;
     "RST-001" rst_001_a_session_is_hidden_until_it_is_sealed {
@@ -38,6 +40,11 @@ clauses! { ($) restore_tests;
         title: "Another client takes over from a builder that died, goes on where it stopped and shuts it out; what is abandoned is removed by force, and its id and its records' keys are free again.",
         why: "A fork or import that died halfway must neither block its id nor be made twice.",
         catches: "a backend that ties a restoring session to the handle that began it",
+    }
+    "RST-005" rst_005_a_seal_tells_every_row_apart {
+        title: "The digest of a session being built differs with any row, and that of a copy with its source and range; a seal with another one answers Corrupt and the session stays hidden.",
+        why: "A copy that lost or bent a row on its way must not be taken for the original.",
+        catches: "a backend whose digest counts rows but does not read them",
     }
 }
 
