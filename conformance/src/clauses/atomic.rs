@@ -1,6 +1,7 @@
 //! Atomicity: a commit is whole or absent, for every reader, on every refusal, whenever it is given up.
 
 mod killed;
+mod several;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::harness::TableCount;
 use crate::kit::{Kit, Watch, event, gather, keyed, name, no, payload, polled, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
 use killed::run_008_a_kill_splits_no_call_from_its_result;
+use several::run_011_one_commit_on_several_sessions_keeps_them_apart;
 
 clauses! { ($) atomic_tests;
     "RUN-001" run_001_nothing_is_visible_before_the_commit {
@@ -68,6 +70,11 @@ clauses! { ($) atomic_tests;
         title: "A leaf, head or revision that moved answers StaleLeaf, and nothing of the commit happens.",
         why: "A silent merge of two writers is a conversation that neither of them had.",
         catches: "a backend that checks guards after it wrote, or not at all",
+    }
+    "RUN-011" run_011_one_commit_on_several_sessions_keeps_them_apart {
+        title: "One commit may work on several sessions by turns, with the same run ids, keys and streams in each: each gets its own, in order.",
+        why: "A commit that hands a task from one session to another must not mix what they say.",
+        catches: "a backend that gathers what a commit writes by name and forgets the session",
     }
 }
 

@@ -1,5 +1,7 @@
 //! Deletion: gone from every read at once, and in the end from every table.
 
+mod within;
+
 use turnkeep_core::commit::{Op, Request, RequestId};
 use turnkeep_core::model::{LeaseName, SessionState};
 use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SearchQuery, SessionQuery};
@@ -9,6 +11,7 @@ use crate::context::Context;
 use crate::harness::TableCount;
 use crate::kit::{Kit, event, keyed, name, note, put, run, user};
 use crate::verdict::{Outcome, Stop};
+use within::del_006_what_one_commit_fills_and_deletes_is_gone;
 
 clauses! { ($) deletion_tests;
     "DEL-001" del_001_a_deleted_session_is_gone_from_every_read {
@@ -34,6 +37,11 @@ clauses! { ($) deletion_tests;
         title: "Deleting a session that somebody holds, or whose run is active, needs its fence or force; afterwards the owner of the run is refused.",
         why: "A delete under a running agent loses the words it is about to write, and must at least be meant.",
         catches: "a backend that deletes without looking at the lease",
+    }
+    "DEL-006" del_006_what_one_commit_fills_and_deletes_is_gone {
+        title: "A session that one commit works on and then deletes is gone with all that the commit gave it, records it took over included; what the same commit does elsewhere stays, and no table keeps a row. Making and deleting a session in one commit is Invalid.",
+        why: "A commit is one step: what it undoes itself must neither come back nor take a neighbour along.",
+        catches: "a backend that deletes first and then writes the rest of the commit",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Queries: every filter means the same on every backend.
 
-use turnkeep_core::commit::{NewEntry, NewRun, NewSession, Op, Parent};
+use turnkeep_core::commit::{NewEntry, NewRun, NewSession, Op, Parent, RunPatch, SessionPatch};
 use turnkeep_core::model::{
     Audience, Channel, Entry, Profile, RunState, RunStates, SessionRow, Title, TitleSource, Visibility,
     VisibilitySet,
@@ -415,6 +415,46 @@ async fn qry_004_a_page_of_large_payloads_ends_early(cx: &Context) -> Outcome {
     }
     let rows = kit.rows(kit.rows_of(&session)).await?;
     ensure_eq!(rows.len(), 8, "rows, the image among them, over all pages");
+    large_rows(&kit).await
+}
+
+/// What else can be large: the data of runs and of sessions.
+async fn large_rows(kit: &Kit) -> Outcome {
+    let most = turnkeep_core::limits::PAGE_BYTES;
+    let large = || Some(Some(payload(&format!("\"{}\"", "x".repeat(most / 2)))));
+    let runs = kit.create("runs").await?;
+    let patches = [
+        RunPatch { error: large(), ..RunPatch::default() },
+        RunPatch { progress: large(), ..RunPatch::default() },
+        RunPatch { context_usage: large(), ..RunPatch::default() },
+    ];
+    for (at, patch) in patches.into_iter().enumerate() {
+        let id = format!("r{at}");
+        let patched = Op::PatchRun { session: runs.clone(), run: name(&id), patch };
+        let ended = kit.moving(&runs, &name(&id), RunState::Failed);
+        kit.apply(
+            kit.commit().op(Op::StartRun { session: runs.clone(), run: run(&id) }).op(patched).op(ended),
+        )
+        .await?;
+        let patch = SessionPatch { meta: large(), ..SessionPatch::default() };
+        let session = kit.create(&format!("large {at}")).await?;
+        kit.apply(kit.commit().op(Op::PatchSession { session, patch })).await?;
+    }
+    let page = kit.store.runs(&kit.runs_of(&runs)).await?;
+    ensure_eq!(
+        (page.items.len(), page.next.is_some()),
+        (1, true),
+        "runs on the first page, and whether more follow"
+    );
+    ensure_eq!(kit.runs(kit.runs_of(&runs)).await?.len(), 3, "runs over all pages");
+    // Between the two newest large sessions stands the one with the runs, which is small.
+    let page = kit.store.sessions(&kit.list()).await?;
+    ensure_eq!(
+        (page.items.len(), page.next.is_some()),
+        (2, true),
+        "sessions on the first page, and whether more follow"
+    );
+    ensure_eq!(kit.sessions(kit.list()).await?.len(), 5, "sessions over all pages");
     Ok(())
 }
 

@@ -1,0 +1,121 @@
+//! DEL-006: filled and deleted in one commit.
+
+use turnkeep_core::commit::{NewEntry, Op, Parent, Put};
+use turnkeep_core::query::RowQuery;
+use turnkeep_core::{Commit, ErrorKind, Expect, SessionRef};
+
+use super::{count_rows, purge};
+use crate::context::Context;
+use crate::kit::{Kit, event, keyed, name, no, put, run, user};
+use crate::verdict::Outcome;
+
+/// Gives a session something of everything, with the same names in each.
+fn fill(kit: &Kit, commit: Commit, session: &SessionRef) -> Commit {
+    let of = || session.clone();
+    let branch = NewEntry { parent: Parent::Root, ..user("a second root") };
+    commit
+        .op(Op::AcquireLease(kit.session_grant(session, 60_000)))
+        .op(Op::Append { session: of(), entries: vec![keyed("k", "one"), user("two"), branch] })
+        .op(Op::StartRun { session: of(), run: run("r") })
+        .op(Op::AppendEvents {
+            session: of(),
+            stream: name("log"),
+            expect_next: None,
+            events: vec![event("n", 1), event("n", 2)],
+        })
+        .op(Op::DropEvents { session: of(), stream: name("log"), through: Some(1), close: false })
+        .op(Op::PutRecord(Put { owner: Some(of()), ..put("c", session.id.as_str(), "1") }))
+}
+
+pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    // What the first session and the first record of a workspace leave for good is no residue.
+    let first = kit.create("first").await?;
+    kit.delete(&first).await?;
+    kit.put(put("c", "first", "1")).await?;
+    let forget =
+        Op::DeleteRecord { collection: name("c"), key: name("first"), owner: None, expect: Expect::Any };
+    kit.apply(kit.commit().op(forget)).await?;
+    purge(&kit).await?;
+    let before_all = count_rows(cx).await?;
+    // What is there before: a session that the commit works on and deletes, and two records that it takes over.
+    let old = kit.create("old").await?;
+    kit.append(&old, vec![user("before")]).await?;
+    kit.put(put("c", "taken", "\"before\"")).await?;
+    kit.put(put("c", "kept", "\"before\"")).await?;
+
+    let (gone, kept) = (kit.create("gone").await?, kit.create("kept").await?);
+    let mut commit = fill(&kit, fill(&kit, kit.commit(), &gone), &kept);
+    commit = commit.op(Op::Append { session: old.clone(), entries: vec![user("within")] });
+    for (key, owner) in [("taken", &gone), ("kept", &kept)] {
+        commit = commit.op(Op::PutRecord(Put { owner: Some(owner.clone()), ..put("c", key, "\"within\"") }));
+    }
+    for session in [&gone, &old] {
+        commit = commit.op(Op::DeleteSession { session: session.clone(), force: true });
+    }
+    made_and_deleted(&kit).await?;
+    let before = kit.workspace_mark().await?;
+    kit.apply(commit).await?;
+    ensure!(kit.workspace_mark().await? != before, "the mark of the workspace stood still");
+
+    let reader = cx.kit().await?;
+    for session in [&gone, &old] {
+        let id = session.id.as_str();
+        ensure!(reader.find(id).await?.is_none(), "{id} is found after its delete");
+        ensure_refused!(
+            reader.store.entries(&reader.every_entry(session)).await,
+            ErrorKind::NotFound,
+            "entries of {id}"
+        );
+        ensure!(reader.lease(session).await?.is_none(), "the lease of {id} is there");
+    }
+    ensure_eq!(reader.ids(reader.list()).await?, ["kept"], "sessions in the list");
+    ensure!(reader.record("c", "gone").await?.is_none(), "a record of the deleted session is there");
+    ensure!(reader.record("c", "taken").await?.is_none(), "the record that it took along is back");
+    let loose = reader.rows(RowQuery::unowned(reader.workspace.clone())).await?;
+    ensure_eq!(loose, [], "records that nobody owns");
+
+    ensure_eq!(reader.texts(&kept).await?, ["one", "two", "a second root"], "entries of the other session");
+    ensure!(reader.find_run(&kept, "r").await?.is_some(), "the run of the other session is gone");
+    let events = reader.events(reader.stream(&kept, "log")).await?;
+    ensure_eq!(events.len(), 1, "events of the other session");
+    ensure!(reader.lease(&kept).await?.is_some(), "the lease of the other session is gone");
+    let record = reader.record("c", "kept").await?;
+    ensure_eq!(
+        record.and_then(|record| record.owner),
+        Some(kept.clone()),
+        "the owner of the record it took over"
+    );
+    reader.apply(reader.commit().op(Op::DeleteSession { session: kept.clone(), force: true })).await?;
+    let again = reader.create("kept").await?;
+    reader.append(&again, vec![keyed("k", "new")]).await?;
+    ensure_eq!(reader.row(&again).await?.head, Some(no(1)), "the first number of the new life");
+    reader.delete(&again).await?;
+    purge(&reader).await?;
+    ensure_eq!(count_rows(cx).await?, before_all, "rows in all tables once everything is deleted and purged");
+    Ok(())
+}
+
+/// Whoever makes a session and deletes it at once means something else; another one made there does not change it.
+async fn made_and_deleted(kit: &Kit) -> Outcome {
+    let (made, other) = (kit.life("made"), kit.life("other"));
+    let commit = kit
+        .commit()
+        .op(Op::CreateSession(kit.new_session(&other)))
+        .op(Op::CreateSession(kit.new_session(&made)))
+        .op(Op::DeleteSession { session: made, force: true });
+    let before = kit.snapshot().await?;
+    kit.refused(commit, ErrorKind::Invalid).await?;
+    kit.unchanged(&before, "making and deleting a session in one commit").await?;
+    let old = kit.create("replaced").await?;
+    let beside = kit
+        .commit()
+        .op(Op::CreateSession(kit.new_session(&other)))
+        .op(Op::DeleteSession { session: old, force: false })
+        .op(Op::DeleteSession { session: other, force: false });
+    kit.refused(beside, ErrorKind::Invalid).await?;
+    let old = kit.find("replaced").await?;
+    let old = old.ok_or_else(|| crate::verdict::Stop::fail("a refused commit deleted a session"))?;
+    kit.delete(&old.session_ref()).await?;
+    Ok(())
+}
