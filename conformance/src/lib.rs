@@ -35,6 +35,7 @@ mod measure;
 mod peer;
 pub mod registry;
 pub mod runner;
+pub mod tape;
 #[doc(hidden)]
 pub mod testing;
 mod tier;

@@ -28,6 +28,7 @@ const GROUPS: &[&[Clause]] = &[
     clauses::restore::CLAUSES,
     clauses::group::CLAUSES,
     clauses::capabilities::CLAUSES,
+    clauses::model::CLAUSES,
 ];
 
 /// All clauses, in the order of the specification.
@@ -83,6 +84,7 @@ macro_rules! conformance_tests {
         $crate::restore_tests!($harness);
         $crate::group_tests!($harness);
         $crate::capabilities_tests!($harness);
+        $crate::model_tests!($harness);
 
         #[test]
         fn every_clause_has_a_test() {
@@ -110,6 +112,7 @@ macro_rules! conformance_tests {
                 &$crate::restore_tests!(@names),
                 &$crate::group_tests!(@names),
                 &$crate::capabilities_tests!(@names),
+                &$crate::model_tests!(@names),
             ];
             $crate::testing::assert_complete(&names.concat());
         }

@@ -31,13 +31,15 @@ pub struct Settings {
     pub longest: Duration,
     /// How to start another process that plays a role of the clause. Without it, a clause that needs one is not run.
     pub(crate) peers: Option<PeerCommand>,
+    /// A clause that plays tapes plays this one, and no other.
+    pub(crate) tape: Option<Arc<str>>,
 }
 
 impl Settings {
     /// The smallest tier, seed 0, the clause's own time, no other processes.
     #[must_use]
     pub fn of(clause: &Clause) -> Self {
-        Self { tier: Tier::Smoke, seed: 0, longest: clause.timeout, peers: None }
+        Self { tier: Tier::Smoke, seed: 0, longest: clause.timeout, peers: None, tape: None }
     }
 }
 

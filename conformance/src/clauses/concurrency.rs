@@ -1,7 +1,10 @@
 //! Concurrency: many writers, none lost, one winner, nobody turned away for being second.
 
+mod crowd;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use turnkeep_core::commit::Op;
 use turnkeep_core::model::LeaseName;
@@ -11,7 +14,9 @@ use crate::clause::{Kind, Need, Running};
 use crate::context::Context;
 use crate::kit::{Kit, gather, keyed, name, no, put, spawn, user};
 use crate::peer;
+use crate::tape::history::{Asked, History, Read};
 use crate::verdict::{Outcome, Stop};
+use crowd::{con_011_many_processes_append_without_one_error, con_012_many_processes_open_one_fresh_store};
 
 clauses! { ($) concurrency_tests;
     "CON-001" con_001_no_append_is_lost_or_doubled_case_28 {
@@ -75,6 +80,26 @@ clauses! { ($) concurrency_tests;
         links: &["google/adk-python#1561"],
         catches: "a backend that creates tables without a lock",
     }
+    "CON-011" con_011_many_processes_append_without_one_error {
+        title: "Of many processes that append to one session at once, none is refused, nothing is lost or doubled, and each is told the number that its entry has.",
+        kind: Kind::Stochastic,
+        needs: &[Need::MultiProcess],
+        why: "Sub-agents are processes, and each of them wants to write when the others do.",
+        links: &["Hmbown/CodeWhale#4734"],
+        catches: "a backend whose waiting for another process starves or gives up",
+        peer: Some(crowd::append),
+        timeout: Duration::from_secs(150),
+    }
+    "CON-012" con_012_many_processes_open_one_fresh_store {
+        title: "Of many processes that open one fresh store at once, each succeeds, and all work on the same one, round after round.",
+        kind: Kind::Stochastic,
+        needs: &[Need::MultiProcess],
+        why: "Replicas that start together race to create the file and its tables.",
+        links: &["google/adk-python#1561"],
+        catches: "a backend that creates its file without a lock between processes",
+        peer: Some(crowd::open),
+        timeout: Duration::from_secs(150),
+    }
 }
 
 async fn con_001_no_append_is_lost_or_doubled_case_28(cx: &Context) -> Outcome {
@@ -106,13 +131,6 @@ async fn con_001_no_append_is_lost_or_doubled_case_28(cx: &Context) -> Outcome {
     Ok(())
 }
 
-/// One acknowledged append: when it began, when it was acknowledged, and its number.
-struct Span {
-    began: u64,
-    ended: u64,
-    number: EntryNo,
-}
-
 async fn con_002_the_history_is_one_order_that_fits_real_time(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let session = kit.create("s").await?;
@@ -121,49 +139,30 @@ async fn con_002_the_history_is_one_order_that_fits_real_time(cx: &Context) -> O
     for client in 0..5_u64 {
         let (kit, session, clock) = (cx.kit().await?, session.clone(), Arc::clone(&clock));
         clients.push(spawn(async move {
-            let (mut spans, mut reads) = (Vec::new(), Vec::new());
+            let mut history = History::default();
             for at in 0..30_u64 {
-                let began = clock.fetch_add(1, Ordering::SeqCst);
+                let invoked = clock.fetch_add(1, Ordering::SeqCst);
                 if (client + at) % 3 == 0 {
-                    let seen = kit.entries(&session).await?;
-                    let ended = clock.fetch_add(1, Ordering::SeqCst);
-                    reads.push((began, ended, seen.into_iter().map(|entry| entry.text).collect::<Vec<_>>()));
+                    let words = kit.texts(&session).await?;
+                    let returned = clock.fetch_add(1, Ordering::SeqCst);
+                    history.reads.push(Read { invoked, returned, words });
                 } else {
-                    let number = kit.say(&session, &format!("client {client}, step {at}")).await?;
-                    let ended = clock.fetch_add(1, Ordering::SeqCst);
-                    spans.push(Span { began, ended, number });
+                    let words = format!("client {client}, step {at}");
+                    let number = kit.say(&session, &words).await?.get();
+                    let acknowledged = Some((clock.fetch_add(1, Ordering::SeqCst), number));
+                    history.appends.push(Asked { words, invoked, acknowledged });
                 }
             }
-            Ok((spans, reads))
+            Ok(history)
         }));
     }
-    let (spans, reads): (Vec<_>, Vec<_>) = gather(clients).await?.into_iter().unzip();
-    let spans: Vec<_> = spans.into_iter().flatten().collect();
-    let last: Vec<_> = kit.entries(&session).await?.into_iter().map(|entry| entry.text).collect();
-    ensure_eq!(last.len(), spans.len(), "entries at the end: acknowledged once each, nothing else");
-    for a in &spans {
-        for b in &spans {
-            ensure!(
-                a.ended > b.began || a.number < b.number,
-                "entry {} was acknowledged before {} began, but comes after it",
-                a.number,
-                b.number
-            );
-        }
+    let mut all = History::default();
+    for history in gather(clients).await? {
+        all.appends.extend(history.appends);
+        all.reads.extend(history.reads);
     }
-    for (began, ended, seen) in reads.into_iter().flatten() {
-        ensure!(last.starts_with(&seen), "a read of {} entries is no prefix of the final order", seen.len());
-        for span in &spans {
-            let there = (span.number.get() as usize) <= seen.len();
-            ensure!(
-                span.ended > began || there,
-                "entry {} was acknowledged before a read that lacks it",
-                span.number
-            );
-            ensure!(span.began < ended || !there, "entry {} was read before it was asked for", span.number);
-        }
-    }
-    Ok(())
+    cx.count("appends", all.appends.len() as u64);
+    all.check(&kit.texts(&session).await?).map_err(Stop::fail)
 }
 
 async fn con_003_one_of_many_conditional_commits_wins(cx: &Context) -> Outcome {

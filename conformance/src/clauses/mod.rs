@@ -14,6 +14,7 @@ pub(crate) mod isolation;
 pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod migration;
+pub(crate) mod model;
 pub(crate) mod ordering;
 pub(crate) mod pagination;
 pub(crate) mod partial;
