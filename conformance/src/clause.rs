@@ -4,13 +4,15 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use turnkeep_core::Durability;
+use serde::{Deserialize, Serialize};
+use turnkeep_core::{Capabilities, Durability};
 
 use crate::context::Context;
 use crate::verdict::Outcome;
 
 /// How binding a clause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// No certificate without it.
     Must,
@@ -30,7 +32,8 @@ impl Level {
 }
 
 /// Whether one run of a clause decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The same every time.
     Deterministic,
@@ -38,8 +41,20 @@ pub enum Kind {
     Stochastic,
 }
 
+impl Kind {
+    /// As reports write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deterministic => "deterministic",
+            Self::Stochastic => "stochastic",
+        }
+    }
+}
+
 /// What a backend must offer for a clause to make sense. Its lack is confirmed by a probe, never believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Need {
     /// Opened again, the store has what was stored.
     Persistent,
@@ -51,6 +66,32 @@ pub enum Need {
     Search,
     /// A backup of the store at one moment.
     Backup,
+}
+
+impl Need {
+    /// As reports write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Persistent => "keeps data",
+            Self::MultiProcess => "several processes",
+            Self::OwnerLiveness => "knows dead owners",
+            Self::Search => "search",
+            Self::Backup => "backup",
+        }
+    }
+
+    /// Whether a backend with these capabilities declares it.
+    #[must_use]
+    pub const fn is_offered(self, by: Capabilities) -> bool {
+        match self {
+            Self::Persistent => by.persistent,
+            Self::MultiProcess => by.multi_process,
+            Self::OwnerLiveness => by.owner_liveness,
+            Self::Search => by.search,
+            Self::Backup => by.backup,
+        }
+    }
 }
 
 /// The runtime a clause runs on.
@@ -96,6 +137,8 @@ pub struct Clause {
     pub runtime: RuntimeFlavor,
     /// Whether it needs a process of its own, because it counts what a process has.
     pub alone: bool,
+    /// Whether it compares how long things take, so that nothing else may run beside it.
+    pub quiet: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// The check.
@@ -121,6 +164,7 @@ impl Clause {
         cases: &[],
         runtime: RuntimeFlavor::MultiThread,
         alone: false,
+        quiet: false,
         timeout: Duration::from_secs(60),
         run: |_| Box::pin(async { Ok(()) }),
         peer: None,

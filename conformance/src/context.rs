@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::{Clock, Error, ManualClock, Result, Store};
 
+use crate::backend::StoreFacts;
 use crate::disk::Disk;
 use crate::harness::{Harness, Manifest, OpenWith, Site};
 use crate::kit::Kit;
@@ -26,6 +27,7 @@ pub struct Context {
     opened: Mutex<Vec<Weak<dyn Store>>>,
     drawn: Arc<AtomicU64>,
     counted: Mutex<BTreeMap<String, u64>>,
+    facts: OnceLock<StoreFacts>,
 }
 
 impl Context {
@@ -41,6 +43,7 @@ impl Context {
             opened: Mutex::new(Vec::new()),
             drawn: Arc::new(AtomicU64::new(0)),
             counted: Mutex::default(),
+            facts: OnceLock::new(),
         }
     }
 
@@ -77,6 +80,11 @@ impl Context {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the first store that was opened said of itself.
+    pub(crate) fn facts(&self) -> Option<StoreFacts> {
+        self.facts.get().cloned()
+    }
+
     /// The manual clock, if the backend takes one.
     pub(crate) fn clock(&self) -> Option<&ManualClock> {
         self.clock.as_ref()
@@ -95,6 +103,7 @@ impl Context {
     /// Opens another site with the clock of this context.
     pub(crate) async fn try_open_at(&self, site: &Site) -> Result<Arc<dyn Store>> {
         let store = self.harness.open(site, OpenWith { clock: self.shared_clock() }).await?;
+        self.facts.get_or_init(|| StoreFacts::of(store.info(), site));
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&store));
         Ok(store)
     }

@@ -44,7 +44,7 @@ impl FromStr for Site {
 }
 
 /// Choices that a backend is free to make, and clauses have to know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policies {
     /// `open` honours the clock it is given. Else leases are tested with short real times.
     pub clock: bool,

@@ -24,16 +24,25 @@
 #[macro_use]
 mod macros;
 
+mod backend;
+mod catalogue;
+#[cfg(feature = "certify")]
+pub mod certify;
 mod clause;
 mod clauses;
 mod context;
 mod crash;
 pub mod disk;
+mod fragment;
 mod harness;
 mod kit;
 mod measure;
 mod peer;
+#[cfg(feature = "certify")]
+pub mod program;
 pub mod registry;
+#[cfg(feature = "certify")]
+pub mod report;
 pub mod runner;
 pub mod tape;
 #[doc(hidden)]
@@ -41,6 +50,7 @@ pub mod testing;
 mod tier;
 mod verdict;
 
+pub use backend::{Backend, StoreFacts};
 pub use clause::{Clause, Kind, Level, Need, RuntimeFlavor};
 pub use context::Context;
 pub use harness::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};

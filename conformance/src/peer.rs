@@ -1,4 +1,4 @@
-//! Other processes: a clause that needs one runs its own test again, in a role.
+//! Other processes: a clause that needs one runs its own test or program again, in a role.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::context::Context;
+use crate::fragment;
 use crate::harness::Site;
 use crate::verdict::{Outcome, Stop};
 
@@ -42,9 +43,22 @@ impl PeerCommand {
         Ok(Self { program, arguments: arguments.map(str::to_owned).to_vec() })
     }
 
+    /// The running program with these arguments.
+    #[cfg(feature = "certify")]
+    pub(crate) fn of_program(arguments: Vec<String>) -> std::io::Result<Self> {
+        Ok(Self { program: std::env::current_exe()?, arguments })
+    }
+
+    /// The command, without a role.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        command
+    }
+
     fn start(&self, variables: &[(&str, &str)]) -> Outcome<Peer> {
-        let mut child = Command::new(&self.program)
-            .args(&self.arguments)
+        let mut child = self
+            .command()
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -81,7 +95,7 @@ impl PeerCommand {
 
     /// Starts the whole test in a process of its own.
     pub(crate) fn start_alone(&self, longest: Duration) -> Outcome<Peer> {
-        let mut peer = self.start(&[(ALONE, "1")])?;
+        let mut peer = self.start(&[(ALONE, "1"), (fragment::RUN, fragment::run())])?;
         peer.ends = Instant::now() + longest;
         Ok(peer)
     }
@@ -106,6 +120,11 @@ pub(crate) fn tell(line: &str) -> Outcome {
     write!(out, "\n{TELL}{line}\n")
         .and_then(|()| out.flush())
         .map_err(|error| Stop::error(format!("a peer cannot speak: {error}")))
+}
+
+/// What a line of a peer says, if it is one of those that [`tell`] writes.
+pub(crate) fn told(line: &str) -> Option<&str> {
+    line.strip_prefix(TELL)
 }
 
 /// Another process. Killed and waited for when dropped.
@@ -137,7 +156,7 @@ impl Peer {
             };
             let Some(line) = line else { return Ok(None) };
             self.heard.push(line);
-            if let Some(said) = self.heard.last().and_then(|line| line.strip_prefix(TELL)) {
+            if let Some(said) = self.heard.last().and_then(|line| told(line)) {
                 return Ok(Some(said.to_owned()));
             }
         }
@@ -156,7 +175,7 @@ impl Peer {
     }
 
     fn said(&self) -> Vec<String> {
-        self.heard.iter().filter_map(|line| line.strip_prefix(TELL)).map(str::to_owned).collect()
+        self.heard.iter().filter_map(|line| told(line)).map(str::to_owned).collect()
     }
 
     /// A peer whose role failed: what it was not granted is what it complains about.

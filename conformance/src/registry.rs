@@ -36,6 +36,40 @@ pub fn all() -> impl Iterator<Item = &'static Clause> {
     GROUPS.iter().copied().flatten()
 }
 
+/// What the clauses of each group are about, in the order of the specification.
+const NAMES: &[(&str, &str)] = &[
+    ("ID", "Identity"),
+    ("ORD", "Order"),
+    ("RUN", "Atomic runs"),
+    ("PAR", "Partial answers"),
+    ("REC", "Recovery"),
+    ("ISO", "Isolation"),
+    ("CON", "Concurrency"),
+    ("IDM", "Repeats"),
+    ("PAG", "Pages"),
+    ("QRY", "Queries"),
+    ("FRK", "Forks"),
+    ("LIM", "Limits"),
+    ("DUR", "Durability"),
+    ("MIG", "Migration"),
+    ("DEL", "Deletion"),
+    ("RES", "Resources and time"),
+    ("STA", "Run states"),
+    ("REK", "Records"),
+    ("LEA", "Leases"),
+    ("BRA", "Branches"),
+    ("RST", "Restore and purge"),
+    ("GRP", "Group commit"),
+    ("CAP", "Capabilities"),
+    ("MOD", "Against the model"),
+];
+
+/// What the clauses of a group, such as `ORD`, are about.
+#[must_use]
+pub fn group_name(group: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(short, _)| *short == group).map(|(_, name)| *name)
+}
+
 /// The clause with this id, such as `ORD-001`.
 #[must_use]
 pub fn by_id(id: &str) -> Option<&'static Clause> {

@@ -115,7 +115,7 @@ fn find_here(harness: Arc<dyn Harness>, clause: &'static Clause, settings: Setti
             (Err(_), Verdict::Pass) => Verdict::Error("closing the stores did not end".to_owned()),
             (_, verdict) => verdict,
         };
-        Finding { verdict, counted: cx.counted(), ..found }
+        Finding { verdict, counted: cx.counted(), store: cx.facts(), ..found }
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
     finding
@@ -165,14 +165,14 @@ async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>>
         needs.push(Need::Persistent);
     }
     for need in needs {
-        let (offered, lack) = match need {
-            Need::Persistent => (has.persistent, "it keeps nothing once every handle is closed"),
-            Need::MultiProcess => (has.multi_process, "another process does not reach the store"),
-            Need::OwnerLiveness => (has.owner_liveness, "nobody can tell whether an owner lives"),
-            Need::Search => (has.search, "search answers Unsupported"),
-            Need::Backup => (has.backup, "backup answers Unsupported"),
+        let lack = match need {
+            Need::Persistent => "it keeps nothing once every handle is closed",
+            Need::MultiProcess => "another process does not reach the store",
+            Need::OwnerLiveness => "nobody can tell whether an owner lives",
+            Need::Search => "search answers Unsupported",
+            Need::Backup => "backup answers Unsupported",
         };
-        if !offered {
+        if !need.is_offered(has) {
             probe(need, cx).await?;
             return Ok(Some(Verdict::Unsupported(format!("declared and confirmed: {lack}"))));
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Backend;
 use crate::clause::Clause;
+use crate::fragment::{self, Fragment};
 use crate::harness::Harness;
 use crate::peer::{self, PeerCommand};
 use crate::runner::Settings;
@@ -39,7 +41,18 @@ pub fn run<H: Harness + Default>(name: &str, path: &str) {
         }
         return;
     }
-    judge(clause, &runner::find(harness, clause, Settings { peers: Some(command), ..settings }));
+    let backend = Backend::declared(&harness.manifest());
+    let finding = runner::find(harness, clause, Settings { peers: Some(command), ..settings });
+    if let Some(folder) = fragment::wanted() {
+        let written = Fragment::new(clause, backend, tier, seed, finding.clone()).write(&folder);
+        assert!(
+            written.is_ok(),
+            "{}: the fragment cannot be written to {}: {written:?}",
+            clause.id,
+            folder.display()
+        );
+    }
+    judge(clause, &finding);
 }
 
 fn judge(clause: &Clause, finding: &crate::Finding) {

@@ -3,14 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Names the tier for generated tests.
 const TIER: &str = "TURNKEEP_CONFORMANCE_TIER";
 /// Names the seed for generated tests.
 const SEED: &str = "TURNKEEP_CONFORMANCE_SEED";
+/// Names the longest time of a clause, in milliseconds, for the process that asks it.
+#[cfg(feature = "certify")]
+const LONGEST: &str = "TURNKEEP_CONFORMANCE_LONGEST_MS";
 
 /// How much work a run may be. Every clause runs in every tier; those that draw samples draw more of them in a higher
 /// one, and say how many in what they count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// All clauses of one backend in about ten seconds: for every change.
     #[default]
@@ -64,6 +70,27 @@ pub(crate) fn asked() -> Result<(Tier, u64), String> {
         text.parse().map_err(|_| format!("{SEED}: {text:?} is no number from 0 to {}", u64::MAX))
     })?;
     Ok((tier, seed))
+}
+
+/// The variables that ask a process for what these settings say.
+#[cfg(feature = "certify")]
+pub(crate) fn asking(settings: &crate::runner::Settings) -> [(&'static str, String); 3] {
+    [
+        (TIER, settings.tier.to_string()),
+        (SEED, settings.seed.to_string()),
+        (LONGEST, settings.longest.as_millis().to_string()),
+    ]
+}
+
+/// The longest time that the environment gives the clause of this process.
+///
+/// # Errors
+/// When it is no number.
+#[cfg(feature = "certify")]
+pub(crate) fn longest() -> Result<Option<std::time::Duration>, String> {
+    let Ok(text) = std::env::var(LONGEST) else { return Ok(None) };
+    let ms = text.parse().map_err(|_| format!("{LONGEST}: {text:?} is no number of milliseconds"))?;
+    Ok(Some(std::time::Duration::from_millis(ms)))
 }
 
 #[cfg(test)]

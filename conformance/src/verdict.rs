@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::StoreFacts;
+
 /// The answer of one clause on one backend. A certificate needs every required clause to pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", content = "detail", rename_all = "snake_case")]
@@ -74,7 +76,7 @@ impl fmt::Display for Verdict {
 }
 
 /// What one run of a clause found: the verdict, and what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The answer.
     pub verdict: Verdict,
@@ -84,13 +86,15 @@ pub struct Finding {
     pub elapsed: Duration,
     /// What was looked at, by name: images, tapes, kills. A pass over 12 is not a pass over 1,200.
     pub counted: BTreeMap<String, u64>,
+    /// What the first store that it opened said of itself.
+    pub store: Option<StoreFacts>,
 }
 
 impl Finding {
     /// A verdict that rests on nothing yet.
     #[must_use]
     pub fn of(verdict: Verdict) -> Self {
-        Self { verdict, tape: None, elapsed: Duration::ZERO, counted: BTreeMap::new() }
+        Self { verdict, tape: None, elapsed: Duration::ZERO, counted: BTreeMap::new(), store: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
+mod certifies;
 mod conformance;
 mod copies;
 mod deletes;

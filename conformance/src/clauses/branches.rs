@@ -35,6 +35,7 @@ clauses! { ($) branches_tests;
         timeout: std::time::Duration::from_secs(120),
         why: "Replay reads a path before every call of a model.",
         catches: "a backend that reads all entries of a session and filters, or loses a range at a branch point",
+        quiet: true,
     }
 }
 

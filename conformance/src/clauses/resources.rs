@@ -42,6 +42,7 @@ clauses! { ($) resources_tests;
         catches: "a backend that reads or rewrites the history for each append",
         alone: true,
         timeout: Duration::from_secs(180),
+        quiet: true,
     }
     "RES-003" res_003_a_long_reader_does_not_grow_the_log_case_46_case_51 {
         title: "A reader that takes its time between pages makes neither the write-ahead log nor the store grow with what others write over meanwhile, and reads on to its end.",
@@ -63,6 +64,7 @@ clauses! { ($) resources_tests;
         why: "A host with one thread freezes, or waits for itself for ever.",
         catches: "a backend that does its input and output in poll",
         runtime: RuntimeFlavor::CurrentThread,
+        quiet: true,
     }
     "RES-006" res_006_times_round_trip_in_milliseconds {
         title: "Times are kept in milliseconds UTC, exactly as given or as the store's clock shows them, over the whole range and in every time zone; updated_at never moves backwards.",
@@ -87,6 +89,7 @@ clauses! { ($) resources_tests;
         catches: "a backend that reads entries to make a list of sessions",
         cases: &["case-49"],
         timeout: Duration::from_secs(120),
+        quiet: true,
     }
 }
 

@@ -35,6 +35,7 @@ clauses! { ($) restore_tests;
         timeout: Duration::from_secs(180),
         why: "A delete that holds the writer for seconds stops every other agent.",
         catches: "a backend that deletes or purges in one transaction, or leaves the rows where they are",
+        quiet: true,
     }
     "RST-004" rst_004_a_dead_builder_is_taken_over_and_an_abandoned_session_removed {
         title: "Another client takes over from a builder that died, goes on where it stopped and shuts it out; what is abandoned is removed by force, and its id and its records' keys are free again.",

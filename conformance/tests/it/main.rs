@@ -1,4 +1,6 @@
-//! The registry and the specification, without opening any store.
+//! The registry, the specification and reports, without opening any store.
 
 mod registry;
+#[cfg(feature = "certify")]
+mod report;
 mod specification;

@@ -26,6 +26,17 @@ fn ids_are_unique_well_formed_and_lead_the_test_names() {
 }
 
 #[test]
+fn every_group_has_a_name() {
+    for clause in registry::all() {
+        assert!(
+            registry::group_name(clause.group()).is_some(),
+            "{}: name its group in registry::NAMES",
+            clause.id
+        );
+    }
+}
+
+#[test]
 fn every_clause_says_what_it_promises_why_and_what_it_catches() {
     for clause in registry::all() {
         assert!(
