@@ -13,6 +13,7 @@ Examples:
   turnkeep import FILE.jsonl                  an export, or a session of the pi coding agent
   turnkeep export ID --output FILE.jsonl      everything of a session, byte for byte
   turnkeep store info                         where the data is, and what it promises
+  turnkeep certify sqlite:                    ask a backend every promise, and write a report
 ";
 
 /// Keeps what AI agents and their users said and did: list, read, continue, import and export sessions.
@@ -70,7 +71,33 @@ pub(crate) enum Command {
     /// The store: where the data is, and what it promises
     #[command(subcommand)]
     Store(Store),
+    /// Ask a backend every promise of the contract; a report, and a certificate if it keeps them
+    #[cfg(feature = "certify")]
+    Certify(Certify),
 }
+
+/// `turnkeep certify`
+#[cfg(feature = "certify")]
+#[derive(Debug, Args)]
+#[command(after_help = CERTIFY_EXAMPLES)]
+pub(crate) struct Certify {
+    /// The backend: `sqlite:`, `redb:` or `memory:`. A folder after it is where stores are made, and removed again;
+    /// the folder for temporary files by default
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) line: turnkeep_conformance::program::Line,
+}
+
+#[cfg(feature = "certify")]
+const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  turnkeep certify sqlite:                          everything; a certificate, if all is kept
+  turnkeep certify redb:/mnt/disk --tier soak       stores on that disk, again and again for ten minutes
+  turnkeep certify memory: --only ORD               one group
+  turnkeep certify list                             what is asked
+  turnkeep certify explain ORD-001                  why
+  turnkeep certify sqlite: replay TAPE              play a failure again";
 
 /// `turnkeep sessions …`
 #[derive(Debug, Subcommand)]

@@ -36,7 +36,9 @@ pub(crate) const UNKNOWN: u8 = 14;
 pub(crate) const BAD_FILE: u8 = 15;
 /// Imported, but lines were dropped; the summary names each.
 pub(crate) const INCOMPLETE: u8 = 16;
-/// A turn was cancelled with Ctrl-C, and recorded so.
+/// The backend is not certified: a promise is broken, or a clause has no answer.
+pub(crate) const NOT_CERTIFIED: u8 = 17;
+/// Cancelled with Ctrl-C.
 pub(crate) const CANCELLED: u8 = 130;
 
 /// Every exit code with its meaning, as `docs/cli.md` has it and `turnkeep --help` shows it.
@@ -58,7 +60,8 @@ pub(crate) const TABLE: &[(u8, &str)] = &[
     (UNKNOWN, "nobody can say whether the last change landed"),
     (BAD_FILE, "the file to import cannot be read as a session"),
     (INCOMPLETE, "imported, but lines were dropped; the summary names each"),
-    (CANCELLED, "a turn was cancelled with Ctrl-C, and recorded so"),
+    (NOT_CERTIFIED, "the backend is not certified: a promise is broken, or a clause has no answer"),
+    (CANCELLED, "cancelled with Ctrl-C; a turn is recorded so, a report says so"),
 ];
 
 /// The exit code of an error of the library.

@@ -1,5 +1,7 @@
 //! One file per command.
 
+#[cfg(feature = "certify")]
+mod certify;
 mod chat;
 mod export;
 mod import;
@@ -26,5 +28,7 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
         Command::Export(export) => export::run(global, export, out).await,
         Command::Workspace(args::Workspace::Show) => workspace::run(global, out).await,
         Command::Store(args::Store::Info) => store::run(global, out).await,
+        #[cfg(feature = "certify")]
+        Command::Certify(line) => certify::run(global, &line),
     }
 }

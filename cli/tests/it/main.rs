@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+#[cfg(feature = "certify")]
+mod certify;
 mod crash;
 mod kit;
 mod lists;
 mod many;
 mod output;
+#[cfg(feature = "certify")]
+mod page;
 mod private;
 mod sessions;
 mod talk;
