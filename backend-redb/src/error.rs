@@ -37,7 +37,7 @@ fn message(kind: ErrorKind) -> &'static str {
         ErrorKind::Corrupt => {
             "the store does not hold what it should; verify it, or restore a backup; nothing was changed"
         }
-        ErrorKind::Full => "no room is left for the store; free some, and open it again",
+        ErrorKind::Full => "no room is left for the store; free some and try again",
         ErrorKind::ReadOnly => "the store cannot be written",
         ErrorKind::TooLarge => "a value is larger than the engine can hold",
         ErrorKind::Poisoned => "an earlier operation on the file failed; reopen the store",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
@@ -78,33 +79,58 @@ impl Medium for FileMedium {
 /// The medium of an open store, as the engine wants it, but without its locks: the lock is ours, is there before the
 /// engine looks, and is seen by older versions of the engine too.
 #[derive(Debug)]
-pub(crate) struct Disk(Box<dyn Medium>);
+pub(crate) struct Disk {
+    medium: Box<dyn Medium>,
+    syncs: Arc<Syncs>,
+}
+
+/// How many syncs there were: what a failed commit may have changed is told by that.
+#[derive(Debug, Default)]
+pub(crate) struct Syncs {
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Syncs {
+    /// How many worked, and how many failed.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Acquire), self.failed.load(Ordering::Acquire))
+    }
+}
 
 impl Disk {
     pub(crate) fn new(medium: Box<dyn Medium>) -> Self {
-        Self(medium)
+        Self::counted(medium, Arc::default())
+    }
+
+    /// Counts its syncs there.
+    pub(crate) fn counted(medium: Box<dyn Medium>, syncs: Arc<Syncs>) -> Self {
+        Self { medium, syncs }
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        self.0.size()
+        self.medium.size()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
+        self.medium.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.medium.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
+        let synced = self.medium.sync();
+        let count = if synced.is_ok() { &self.syncs.done } else { &self.syncs.failed };
+        count.fetch_add(1, Ordering::AcqRel);
+        synced
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
+        self.medium.write(offset, data)
     }
 }
 

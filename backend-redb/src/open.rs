@@ -11,7 +11,7 @@ use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, Owner
 use crate::database::Database;
 use crate::error::{self, contained, file as failed};
 use crate::files::{self, Locked};
-use crate::medium::{Disk, FileMedium};
+use crate::medium::{Disk, FileMedium, Syncs};
 use crate::options::RedbOptions;
 use crate::probe;
 use crate::read::{newest_activity, read_workspace};
@@ -43,9 +43,14 @@ fn open_steps(options: RedbOptions) -> Result<RedbStore> {
 
 fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Result<RedbStore> {
     let found = probe::look(&locked.file, &locked.path)?;
-    let engine = contained(|| open_engine(&options, locked))
+    let (syncs, quick_repair) = (Arc::<Syncs>::default(), options.quick_repair);
+    let open = {
+        let (options, locked, syncs) = (options.clone(), Arc::clone(locked), Arc::clone(&syncs));
+        Box::new(move || open_engine(&options, &locked, &syncs))
+    };
+    let database = Database::open(open, Arc::clone(locked), quick_repair, syncs)
         .map_err(|error| error.with("path", locked.path.display()))?;
-    let database = Arc::new(Database::new(engine, Arc::clone(locked), options.quick_repair));
+    let database = Arc::new(database);
     if found == probe::Found::NeedsRepair {
         database.with(|engine| contained(|| probe::identify(engine)))?;
     }
@@ -61,7 +66,7 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
     Ok(RedbStore::new(info(&options, &locked.path, owner), committer, readers, database, options.clock))
 }
 
-fn open_engine(options: &RedbOptions, locked: &Arc<Locked>) -> Result<redb::Database> {
+fn open_engine(options: &RedbOptions, locked: &Arc<Locked>, syncs: &Arc<Syncs>) -> Result<redb::Database> {
     let file =
         locked.file.try_clone().map_err(|error| failed("open the file of the store", &locked.path, error))?;
     let mut builder = redb::Builder::new();
@@ -70,7 +75,7 @@ fn open_engine(options: &RedbOptions, locked: &Arc<Locked>) -> Result<redb::Data
         builder.set_repair_callback(move |session| progress(session.progress()));
     }
     // The lock is given back by whoever knows that all is over: the database, or the opening that failed.
-    let disk = Disk::new((options.medium)(file));
+    let disk = Disk::counted((options.medium)(file), Arc::clone(syncs));
     builder.create_with_backend(disk).map_err(error::database)
 }
 

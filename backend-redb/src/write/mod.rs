@@ -32,6 +32,8 @@ pub(crate) struct Writer {
     last_activity: u64,
     /// Whether rows were written in the open transaction.
     dirty: bool,
+    /// How many syncs had failed when it began.
+    syncs_failed: u64,
     chores: Chores,
     /// Why no more may be written.
     poisoned: Option<Error>,
@@ -61,6 +63,7 @@ impl Writer {
             cache: Cache::default(),
             last_activity,
             dirty: false,
+            syncs_failed: 0,
             chores: Chores::default(),
             poisoned: None,
         }
@@ -79,17 +82,32 @@ impl Writer {
 
     fn open_transaction(&mut self) -> Result<()> {
         self.check_poison()?;
+        self.syncs_failed = self.database.syncs().1;
+        let begun = match self.begin_engine() {
+            Err(error) if self.database.syncs().1 != self.syncs_failed => {
+                self.poisoned.get_or_insert_with(|| error.duplicate());
+                Err(error)
+            }
+            // It met an error of the file before, perhaps while somebody read. No sync failed, so nothing is in doubt.
+            Err(error) if error.kind() == ErrorKind::Poisoned => {
+                self.database.revive().and_then(|()| self.begin_engine())
+            }
+            begun => begun,
+        };
+        self.transaction = Some(begun?);
+        Ok(())
+    }
+
+    fn begin_engine(&self) -> Result<Transaction> {
         let quick_repair = self.database.quick_repair;
-        let transaction = self.database.with(|database| {
+        self.database.with(|database| {
             let mut transaction = database.begin_write().map_err(error::transaction)?;
             transaction.set_durability(Durability::Immediate).map_err(|error| {
                 Error::new(ErrorKind::Io, "the engine cannot make commits durable").with_source(error)
             })?;
             transaction.set_quick_repair(quick_repair);
-            Ok(transaction)
-        })?;
-        self.transaction = Some(Transaction(transaction));
-        Ok(())
+            Ok(Transaction(transaction))
+        })
     }
 
     fn transaction(&self) -> Result<&WriteTransaction> {
@@ -98,6 +116,7 @@ impl Writer {
 
     fn finish(&mut self) -> std::result::Result<(), CommitFailure> {
         let open = self.transaction.take().ok_or_else(|| CommitFailure::NothingApplied(no_transaction()))?;
+        let before = self.database.syncs();
         match open.0.commit() {
             Ok(()) => {
                 self.dirty = false;
@@ -105,14 +124,30 @@ impl Writer {
             }
             Err(failure) => {
                 self.forget();
-                let (error, undone) = error::commit(failure);
-                if undone {
+                let (error, refused) = error::commit(failure);
+                // A commit in two phases, as quick repair has them, makes its rows current only after a sync that
+                // worked. Where none was even asked for, the file still is what it was.
+                let untouched = self.database.quick_repair && self.database.syncs() == before;
+                if refused || (untouched && self.start_over(&error)) {
                     return Err(CommitFailure::NothingApplied(error));
                 }
                 self.poisoned.get_or_insert_with(|| error.duplicate());
                 Err(CommitFailure::Unknown(error))
             }
         }
+    }
+
+    /// Opens the engine anew after it met an error of the file which changed nothing. `false` when that cannot be
+    /// said any more: a sync failed, and nobody knows what became of the writes before it.
+    fn start_over(&mut self, error: &Error) -> bool {
+        if self.database.syncs().1 != self.syncs_failed {
+            return false;
+        }
+        // If it does not open now, the next use of it tries again and answers why not.
+        if error.kind() != ErrorKind::Corrupt {
+            let _ = self.database.revive();
+        }
+        true
     }
 
     /// Rows at hand may be those of a transaction that is given up.
@@ -124,9 +159,11 @@ impl Writer {
 
     fn undo(&mut self) -> Result<()> {
         self.forget();
-        match self.transaction.take() {
-            Some(open) => open.0.abort().map_err(error::storage),
-            None => Ok(()),
+        let Some(open) = self.transaction.take() else { return Ok(()) };
+        match open.0.abort().map_err(error::storage) {
+            // What was not committed changed nothing, also if the engine can no longer tidy up after it.
+            Err(error) if self.start_over(&error) => Ok(()),
+            undone => undone,
         }
     }
 

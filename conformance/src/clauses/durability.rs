@@ -1,5 +1,6 @@
 //! Durability: what was acknowledged is there afterwards, as far as the class goes.
 
+pub(super) mod failing;
 mod images;
 mod killed;
 mod power;
@@ -15,6 +16,11 @@ use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::kit::{event, gather, keyed, name, put, run, spawn, user};
 use crate::verdict::Outcome;
+use failing::{
+    dur_004_a_failed_sync_is_an_error_and_ends_acknowledging,
+    dur_005_a_full_disk_is_full_and_work_goes_on_once_there_is_room_case_11,
+    dur_009_whatever_call_fails_no_answer_is_wrong,
+};
 use killed::dur_001_acknowledged_commits_survive_a_kill;
 use power::{
     dur_002_every_power_loss_leaves_an_atomic_prefix, dur_003_no_power_loss_takes_an_acknowledged_commit,
@@ -46,11 +52,37 @@ clauses! { ($) durability_tests;
         why: "An acknowledgement is a promise, and somebody acted on it.",
         catches: "a backend that acknowledges before its sync, such as SQLite with synchronous=NORMAL, or one that never syncs",
     }
+    "DUR-004" dur_004_a_failed_sync_is_an_error_and_ends_acknowledging {
+        title: "A commit whose sync failed answers CommitUnknown, and until the store is opened again no commit is acknowledged but each answers Poisoned; what had been acknowledged is there then, and what is unknown is whole or absent.",
+        durability: Durability::D3,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(120),
+        why: "After a failed sync the system may have thrown the words away and forgotten that it did; a second try that succeeds proves nothing.",
+        catches: "a backend that tries the sync again, or goes on",
+    }
+    "DUR-005" dur_005_a_full_disk_is_full_and_work_goes_on_once_there_is_room_case_11 {
+        title: "On a full disk a commit answers Full and changes nothing, everything that was there stays readable, and once there is room the same handle goes on.",
+        durability: Durability::D2,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(120),
+        why: "Disks do fill, and a store that is left half-written then cannot be opened when there is room again.",
+        links: &["anomalyco/opencode#7607", "cberner/redb#620"],
+        catches: "a backend that cannot say whether a commit landed that found no room, or has to be opened again",
+        cases: &["case-11"],
+    }
     "DUR-008" dur_008_a_clean_close_loses_nothing {
         title: "After a close, which waits for what is under way, every acknowledged commit is there and every row is as it was; a closed handle answers Closed.",
         needs: &[Need::Persistent],
         why: "A program that ends in order must not lose its last words.",
         catches: "a backend that closes before its queue is empty",
+    }
+    "DUR-009" dur_009_whatever_call_fails_no_answer_is_wrong {
+        title: "Whatever call on its files fails, once and at whatever moment, every answer is right or an error that says so; what was acknowledged is there after reopening, what was refused is not.",
+        durability: Durability::D2,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(180),
+        why: "An error of a device that is swallowed once becomes lost words later.",
+        catches: "a backend that ignores an error of a write, a read or a removal",
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use turnkeep_core::{Clock, ErrorKind, Store};
+use turnkeep_core::{Clock, Error, ErrorKind, Store};
 
 use super::workload::{Recorded, State};
 use crate::context::{Context, Draw};
-use crate::disk::Image;
+use crate::disk::{Disk, Image};
 use crate::harness::{Harness, OpenWith, Site};
 use crate::kit::{Kit, user};
 use crate::verdict::{Outcome, Stop};
@@ -37,20 +37,39 @@ impl Opener {
         Self { harness: Arc::clone(&cx.harness), clock: cx.shared_clock(), draw: cx.drawer() }
     }
 
+    /// A fresh site with these files.
+    pub(super) async fn lay_out(&self, image: &Image) -> Outcome<Site> {
+        let laid = self.harness.lay_out(image).await;
+        let laid = laid.map_err(|error| Stop::error(format!("an image could not be laid out: {error}")))?;
+        laid.ok_or_else(|| Stop::not_run("the harness lays out no images of a power loss"))
+    }
+
     /// Lays an image out, gives the site to `look`, and removes it whatever comes out.
     pub(super) async fn laid_out<T, F: Future<Output = Outcome<T>>>(
         &self,
         image: &Image,
         look: impl FnOnce(Self, Site) -> F,
     ) -> Outcome<T> {
-        let laid = self.harness.lay_out(image).await;
-        let laid = laid.map_err(|error| Stop::error(format!("an image could not be laid out: {error}")))?;
-        let site = laid.ok_or_else(|| Stop::not_run("the harness lays out no images of a power loss"))?;
+        let site = self.lay_out(image).await?;
         let looked = look(self.clone(), site.clone()).await;
-        let removed = self.harness.destroy(&site).await;
+        let removed = self.remove(&site).await;
         let looked = looked.map_err(|stop| stop.about(&image.about))?;
-        removed.map_err(|error| Stop::error(format!("an image could not be removed: {error}")))?;
-        Ok(looked)
+        removed.map(|()| looked)
+    }
+
+    /// Opens a site on a disk; what that answers, unjudged.
+    pub(super) async fn open_on(&self, site: &Site, disk: &Disk) -> Outcome<Result<Kit, Error>> {
+        match self.harness.open_on(site, disk, OpenWith { clock: self.clock.clone() }).await {
+            Ok(Some(store)) => Ok(Ok(Kit::of(store, self.draw.clone()))),
+            Ok(None) => Err(Stop::not_run("the harness puts no disk under the store")),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Removes a site.
+    pub(super) async fn remove(&self, site: &Site) -> Outcome {
+        let removed = self.harness.destroy(site).await;
+        removed.map_err(|error| Stop::error(format!("a site could not be removed: {error}")))
     }
 
     /// Opens a site as anybody would.
