@@ -11,6 +11,7 @@ mod blocking;
 mod both;
 mod cases;
 mod entries;
+mod fault_store;
 mod faults;
 mod identity;
 mod leases;
