@@ -43,7 +43,7 @@
 //! - `redb`: `RedbStore`, pure Rust, one file, one process at a time
 //! - `memory`: `MemoryStore`, for tests
 //! - `blocking`: `blocking::Wait`, the same API without a runtime
-//! - `testing`: seeded random bits and processes that die on demand
+//! - `testing`: seeded random bits, stores that fail as told, processes that die on demand
 
 mod open;
 
@@ -70,6 +70,40 @@ pub use turnkeep_sessions::{identity, message, replay, transfer};
 
 #[cfg(feature = "blocking")]
 pub use turnkeep_sessions::blocking;
+/// For tests of a host: clocks and random bits that a test sets, stores that fail as told, processes that die on demand.
+///
+/// A bot that retries, tested: the answer to its first try is lost after all was stored, it tries again with the id of
+/// the message that it was sent, and the words are there once.
+///
+#[cfg_attr(feature = "memory", doc = "```")]
+#[cfg_attr(not(feature = "memory"), doc = "```ignore")]
+/// use std::sync::Arc;
+/// use turnkeep::testing::{Fault, FaultStore};
+/// use turnkeep::{ErrorKind, MemoryStore, Message, Result, Session, WorkspaceId, WorkspaceOptions};
+///
+/// /// What the host does with a message that came in: it goes on until it knows.
+/// async fn keep(session: &Session, id: &str, words: &str) -> Result<()> {
+///     loop {
+///         match session.append([Message::user(words)]).request_id(id).await {
+///             Ok(_) => return Ok(()),
+///             Err(error) if error.kind() == ErrorKind::CommitUnknown => {}
+///             Err(error) => return Err(error),
+///         }
+///     }
+/// }
+///
+/// # async fn example() -> Result<()> {
+/// let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+/// let ws = WorkspaceOptions::default().open(store.clone(), WorkspaceId::new("w")?).await?;
+/// let session = ws.sessions().create().await?;
+/// // Applied, and then lost: for longer than the library itself tries.
+/// store.next([Fault::After(ErrorKind::CommitUnknown); 6]);
+/// keep(&session, "update-4711", "pay the bill").await?;
+/// assert_eq!(session.info().await?.messages, 1);
+/// assert!(store.log().iter().filter(|noted| noted.done == Some(true)).count() >= 7, "it was asked again and again");
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
 #[cfg(feature = "testing")]
 pub use turnkeep_sessions::testing;
 
