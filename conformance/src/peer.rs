@@ -210,6 +210,53 @@ impl Peer {
         }
         Ok(Killed { said: self.said(), too_late: status.success() })
     }
+
+    /// Stops it on the spot (SIGSTOP), and waits until it stands still.
+    #[cfg(unix)]
+    pub(crate) async fn stop(&mut self) -> Outcome {
+        use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+        let pid = self.signal(Signal::STOP)?;
+        let until = Instant::now() + SETTLES;
+        // Only stops are asked for, so that its end stays there to be waited for.
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        while Instant::now() < until {
+            match waitid(WaitId::Pid(pid), look) {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(error) => return Err(Stop::error(format!("a peer process is lost: {error}"))),
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failure(status).await);
+            }
+        }
+        Err(Stop::error("a peer process goes on although it was stopped"))
+    }
+
+    /// Lets it go on (SIGCONT).
+    #[cfg(unix)]
+    pub(crate) fn thaw(&self) -> Outcome {
+        self.signal(rustix::process::Signal::CONT).map(drop)
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) -> Outcome<rustix::process::Pid> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal)
+            .map_err(|error| Stop::error(format!("a peer process takes no signal: {error}")))?;
+        Ok(pid)
+    }
+
+    /// There is nothing like it here.
+    #[cfg(not(unix))]
+    pub(crate) async fn stop(&mut self) -> Outcome {
+        Err(Stop::not_run("this system stops no processes"))
+    }
+
+    /// There is nothing like it here.
+    #[cfg(not(unix))]
+    pub(crate) fn thaw(&self) -> Outcome {
+        Err(Stop::not_run("this system stops no processes"))
+    }
 }
 
 impl Drop for Peer {

@@ -1,6 +1,7 @@
 //! Concurrency: many writers, none lost, one winner, nobody turned away for being second.
 
 mod crowd;
+mod stopped;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use turnkeep_core::commit::Op;
 use turnkeep_core::model::LeaseName;
-use turnkeep_core::{EntryNo, ErrorKind, Expect, Guard, SessionRef};
+use turnkeep_core::{Durability, EntryNo, ErrorKind, Expect, Guard, SessionRef};
 
 use crate::clause::{Kind, Need, Running};
 use crate::context::Context;
@@ -17,6 +18,7 @@ use crate::peer;
 use crate::tape::history::{Asked, History, Read};
 use crate::verdict::{Outcome, Stop};
 use crowd::{con_011_many_processes_append_without_one_error, con_012_many_processes_open_one_fresh_store};
+use stopped::con_004_a_stopped_owner_is_refused_once_it_was_taken_over_from;
 
 clauses! { ($) concurrency_tests;
     "CON-001" con_001_no_append_is_lost_or_doubled_case_28 {
@@ -38,6 +40,16 @@ clauses! { ($) concurrency_tests;
         kind: Kind::Stochastic,
         why: "Compare-and-swap with two winners is no compare-and-swap.",
         catches: "a backend that evaluates guards outside the transaction",
+    }
+    "CON-004" con_004_a_stopped_owner_is_refused_once_it_was_taken_over_from {
+        title: "An owner that was stopped and taken over from is refused once it goes on, wherever it stood, and one that was not taken over from goes on as if nothing had happened; meanwhile nobody hangs: others go on, or are answered Busy and nothing of theirs is written.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "A laptop that wakes up goes on with the write it was about to make hours ago.",
+        links: &["langchain-ai/langgraph#8796"],
+        catches: "a backend that checks fences before it has the right to write, or waits for a stopped process without end",
+        peer: Some(stopped::work),
     }
     "CON-005" con_005_epochs_grow_across_reopening {
         title: "Lease epochs only grow, across release, takeover and reopening.",

@@ -198,7 +198,8 @@ impl Kit {
     }
 }
 
-fn fence_of(grant: &LeaseGrant, outcome: Option<&Done>) -> Outcome<Fence> {
+/// The fence that the outcome of an acquisition gives.
+pub(crate) fn fence_of(grant: &LeaseGrant, outcome: Option<&Done>) -> Outcome<Fence> {
     match outcome {
         Some(Done::Lease { epoch, .. }) => {
             Ok(Fence { name: grant.name.clone(), owner: grant.owner, token: grant.token, epoch: *epoch })

@@ -13,6 +13,7 @@ use turnkeep_core::{Clock, Error, ManualClock, Store, Timestamp, WorkspaceId};
 
 use crate::context::{Context, Draw};
 
+pub(crate) use act::fence_of;
 pub(crate) use build::{event, grant, keyed, no, note, payload, put, run, user};
 pub(crate) use read::Snapshot;
 pub(crate) use tasks::{Watch, gather, polled, spawn};
