@@ -50,6 +50,7 @@ const BROKEN: &[(Twist, &[&str])] = &[
     (Twist::MixesStreams, &["PAR-007"]),
     (Twist::CopiesOneLess, &["FRK-001", "FRK-007"]),
     (Twist::ChildFollowsParent, &["FRK-001", "FRK-002"]),
+    (Twist::SaysBusyAndWrites, &["IDM-006"]),
     (Twist::BusyAtOnce, &["CON-001", "CON-009"]),
     (Twist::LowersIds, &["ID-002"]),
     (Twist::TouchesNeighbours, &["ISO-005", "ISO-002", "FRK-003"]),
@@ -100,7 +101,8 @@ const OUT_OF_REACH: &[&str] = &[
     "DUR-002", "DUR-003", "DUR-004", "DUR-005", "DUR-008", "DUR-009", "GRP-002", "MIG-003", "RES-001",
     "RES-002", "RES-003", "RES-005", "RES-007", "RES-008", "LEA-007", "RST-002", "CAP-002", "CAP-003",
     // What is killed is a process, and a memory store is gone with it.
-    "RUN-008", "PAR-005", "REC-001", "REC-002", "REC-003", "REC-004", "DUR-001", "CON-004", "IDM-004", "FRK-005", "DEL-004", "RST-003", "MOD-003",
+    "RUN-008", "PAR-005", "REC-001", "REC-002", "REC-003", "REC-004", "DUR-001", "CON-004", "IDM-004",
+    "FRK-005", "DEL-004", "RST-003", "MOD-003",
     // Other processes do not reach a memory store.
     "CON-011", "CON-012",
 ];

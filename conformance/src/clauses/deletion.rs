@@ -1,16 +1,21 @@
 //! Deletion: gone from every read at once, and in the end from every table.
 
+mod killed;
 mod within;
+
+use std::time::Duration;
 
 use turnkeep_core::commit::{Op, Request, RequestId};
 use turnkeep_core::model::{LeaseName, SessionState};
 use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SearchQuery, SessionQuery};
-use turnkeep_core::{ErrorKind, SessionRef};
+use turnkeep_core::{Durability, ErrorKind, SessionRef};
 
+use crate::clause::Kind;
 use crate::context::Context;
 use crate::harness::TableCount;
 use crate::kit::{Kit, event, keyed, name, note, put, run, user};
 use crate::verdict::{Outcome, Stop};
+use killed::del_004_a_kill_leaves_a_session_or_deletes_it;
 use within::del_006_what_one_commit_fills_and_deletes_is_gone;
 
 clauses! { ($) deletion_tests;
@@ -32,6 +37,15 @@ clauses! { ($) deletion_tests;
         links: &["google/adk-python#2752"],
         catches: "a backend that keys rows by session id instead of incarnation",
         cases: &["case-52"],
+    }
+    "DEL-004" del_004_a_kill_leaves_a_session_or_deletes_it {
+        title: "A kill in the middle of a delete leaves the session whole or gone, one in the middle of its purge leaves it gone; whoever opens the store goes on with the purge until no row is left.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "Half a conversation is neither kept nor deleted, and nobody would look for the rest.",
+        catches: "a backend that deletes row by row, or forgets what it still had to purge",
+        peer: Some(killed::delete),
     }
     "DEL-005" del_005_deleting_a_held_session_needs_fence_or_force {
         title: "Deleting a session that somebody holds, or whose run is active, needs its fence or force; afterwards the owner of the run is refused.",

@@ -1,13 +1,19 @@
 //! Forks: a child begins with exactly a prefix, and from then on neither knows the other.
 
+mod killed;
+
+use std::time::Duration;
+
 use turnkeep_core::commit::{Fence, NewEntry, Op, Parent};
 use turnkeep_core::model::{ForkKind, ForkOrigin, Profile, RunState, SessionState};
 use turnkeep_core::query::{EntryQuery, PathTo, SessionQuery};
-use turnkeep_core::{EntryNo, ErrorKind, ForkReason, SessionRef};
+use turnkeep_core::{Durability, EntryNo, ErrorKind, ForkReason, SessionRef};
 
+use crate::clause::Kind;
 use crate::context::Context;
 use crate::kit::{Kit, keyed, name, no, note, put, run, user};
 use crate::verdict::Outcome;
+use killed::frk_005_a_kill_leaves_no_half_child;
 
 clauses! { ($) fork_tests;
     "FRK-001" frk_001_a_fork_is_exactly_the_prefix {
@@ -30,6 +36,15 @@ clauses! { ($) fork_tests;
         title: "A child is complete by itself: when the parent is deleted it keeps every entry, and the parent's id as text.",
         why: "Deleting one session must not take another along.",
         catches: "a backend that cascades over the lineage",
+    }
+    "FRK-005" frk_005_a_kill_leaves_no_half_child {
+        title: "A kill while a fork is made leaves a whole child or none that anybody sees; what was begun can be taken over and finished, or removed, and the parent is as it was.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "Half a child looks like a conversation that took another course.",
+        catches: "a backend that shows a child before it is sealed, or forgets that it is being built",
+        peer: Some(killed::fork),
     }
     "FRK-006" frk_006_a_fork_of_an_active_session_is_refused {
         title: "A fork while a run is active, of an unknown session or beyond its head is refused with its reason, and the child gets nothing.",

@@ -1,9 +1,12 @@
 //! Idempotency: a repeat of a commit with its request lands once and says the same.
 
-use turnkeep_core::commit::{Commit, Op, Request, RequestId};
-use turnkeep_core::{ErrorKind, Guard, SessionRef};
-
+mod killed;
 mod meaning;
+
+use std::time::Duration;
+
+use turnkeep_core::commit::{Commit, Op, Request, RequestId};
+use turnkeep_core::{Durability, ErrorKind, Guard, SessionRef};
 
 use meaning::idm_007_every_part_of_what_was_meant_counts;
 
@@ -11,6 +14,9 @@ use crate::clause::{Kind, Need};
 use crate::context::Context;
 use crate::kit::{Kit, event, gather, keyed, name, no, put, run, spawn, user};
 use crate::verdict::Outcome;
+use killed::{
+    idm_004_a_retry_after_a_kill_lands_once, idm_006_an_error_that_says_nothing_was_written_is_true,
+};
 
 clauses! { ($) idempotency_tests;
     "IDM-001" idm_001_a_repeated_request_lands_once_case_16 {
@@ -33,10 +39,26 @@ clauses! { ($) idempotency_tests;
         links: &["langchain-ai/langgraph#7202"],
         catches: "a backend that keeps the ledger in memory",
     }
+    "IDM-004" idm_004_a_retry_after_a_kill_lands_once {
+        title: "A commit whose answer was never seen, because its process was killed before, within or after it, lands exactly once when another process repeats it with its request.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "Whoever starts again cannot know what the dead process was just told.",
+        catches: "a backend that makes the stored receipt durable apart from the commit",
+        peer: Some(killed::work),
+    }
     "IDM-005" idm_005_request_ids_are_scoped_as_declared {
         title: "A request id is unique per workspace or per life of a session, as declared; generated ids expire after seven days, a host's live as long as their session.",
         why: "A new session that repeats an old one's request id must not get the old one's receipt.",
         catches: "a backend whose ledger forgets scope or incarnation",
+    }
+    "IDM-006" idm_006_an_error_that_says_nothing_was_written_is_true {
+        title: "An error that says that nothing was written is true: such a commit is not there and its request is free; CommitUnknown is the answer only where something failed.",
+        kind: Kind::Stochastic,
+        timeout: Duration::from_secs(300),
+        why: "A caller that is told no, and believes it, does it again in another way.",
+        catches: "a backend that answers Busy or Closed for what is written all the same",
     }
     "IDM-007" idm_007_every_part_of_what_was_meant_counts {
         title: "Every part of what a caller meant counts when a request id is used again: a commit that differs in one field answers RequestConflict; what a retry makes anew, such as times, tokens and ids drawn for this commit, does not count.",

@@ -2,6 +2,7 @@
 
 mod copy;
 mod digest;
+mod killed;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use turnkeep_core::query::{
     EntryQuery, Mark, OwnerFilter, PathTo, RecordQuery, RunQuery, Scope, SearchQuery, SessionQuery,
 };
 use turnkeep_core::rules::fold_row;
-use turnkeep_core::{ErrorKind, Expect, SessionRef};
+use turnkeep_core::{Durability, ErrorKind, Expect, SessionRef};
 
 use crate::clause::Kind;
 use crate::context::Context;
@@ -22,6 +23,7 @@ use crate::kit::{Kit, keyed, name, no, payload, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
 use copy::{goes_on, same_reads, source};
 use digest::rst_005_a_seal_tells_every_row_apart;
+use killed::rst_003_a_kill_while_copying_or_purging_ends_the_same;
 
 clauses! { ($) restore_tests;
     "RST-001" rst_001_a_session_is_hidden_until_it_is_sealed {
@@ -36,6 +38,15 @@ clauses! { ($) restore_tests;
         why: "A delete that holds the writer for seconds stops every other agent.",
         catches: "a backend that deletes or purges in one transaction, or leaves the rows where they are",
         quiet: true,
+    }
+    "RST-003" rst_003_a_kill_while_copying_or_purging_ends_the_same {
+        title: "A copy that is killed, however often, is gone on with where it stood and ends with the count and digest of an undisturbed one, equal in every read; a purge that is killed ends with no row left.",
+        kind: Kind::Stochastic,
+        durability: Durability::D1,
+        timeout: Duration::from_secs(300),
+        why: "A long import that must begin anew after each crash never ends.",
+        catches: "a backend whose count of restored rows is durable apart from the rows",
+        peer: Some(killed::resume),
     }
     "RST-004" rst_004_a_dead_builder_is_taken_over_and_an_abandoned_session_removed {
         title: "Another client takes over from a builder that died, goes on where it stopped and shuts it out; what is abandoned is removed by force, and its id and its records' keys are free again.",

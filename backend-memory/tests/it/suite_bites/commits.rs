@@ -36,6 +36,10 @@ impl Twisted {
             Twist::BusyAtOnce if self.calls.load(Ordering::Relaxed).is_multiple_of(7) => {
                 return Err(Error::new(ErrorKind::Busy, "somebody else writes; this store does not wait"));
             }
+            Twist::SaysBusyAndWrites if commit.request.is_some() && commit.wait.is_some() => {
+                self.inner.commit(commit).await?;
+                return Err(Error::new(ErrorKind::Busy, "somebody else writes; nothing was written"));
+            }
             Twist::TouchesNeighbours => self.touch_neighbours(&mut commit).await?,
             Twist::SharesRefusals => return self.share_refusals(commit).await,
             Twist::IgnoresFences if !commit.fences.is_empty() => {

@@ -57,6 +57,7 @@ pub(super) enum Twist {
     TouchesNeighbours,
     SharesRefusals,
     BusyAtOnce,
+    SaysBusyAndWrites,
 
     // What it says yes to.
     CreatesOverOthers,
