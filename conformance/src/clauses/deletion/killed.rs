@@ -13,7 +13,7 @@ use crate::kit::{Kit, put, user};
 use crate::verdict::{Outcome, Stop};
 
 /// Entries of the session that is deleted: some slices of a purge.
-const ENTRIES: usize = 2_500;
+const ENTRIES: usize = 1_600;
 
 async fn large(kit: &Kit, id: &str) -> Outcome<SessionRef> {
     let session = full(kit, id).await?;
@@ -35,7 +35,7 @@ pub(super) fn delete<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
     })
 }
 
-/// Smoke: 4 kills, full: 20, soak: 300; one third each in the delete, right after it and in the purge.
+/// Smoke: 3 kills, full: 18, soak: 300; one third each in the delete, right after it and in the purge.
 pub(super) async fn del_004_a_kill_leaves_a_session_or_deletes_it(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let stays = full(&kit, "stays").await?;
@@ -47,13 +47,13 @@ pub(super) async fn del_004_a_kill_leaves_a_session_or_deletes_it(cx: &Context) 
     purge(&kit).await?;
     let tables = count_rows(cx).await?;
     cx.leave(kit).await?;
-    for kill in 0..cx.scaled(4, 20, 300) {
+    for kill in 0..cx.scaled(3, 18, 300) {
         let kit = cx.kit().await?;
         let session = large(&kit, "large").await?;
         let before = everything(&kit, &session).await?;
         cx.leave(kit).await?;
         let line = 1 + usize::try_from(kill % 3).unwrap_or(0);
-        let moment = Moment::line(line).later(cx.pick("DEL-004", kill, 12_000));
+        let moment = Moment::line(line).later(cx.pick("DEL-004", kill, 6_000));
         let books = cx.killed("large", moment).await?;
         let kit = cx.kit().await?;
         if whole_or_gone(&kit, &session, &before, &books).await? {

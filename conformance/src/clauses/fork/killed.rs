@@ -13,11 +13,11 @@ use crate::kit::{Kit, fence_of, name, no, user};
 use crate::verdict::{Outcome, Stop};
 
 /// Entries of the parent beside those of a small one: some slices of a copy.
-const ENTRIES: u32 = 2_300;
+const ENTRIES: u32 = 1_200;
 /// What a slice copies.
 const SLICE: u32 = 1_000;
-/// Lines that a builder says: beginning, three slices, seal.
-const LINES: u64 = 10;
+/// Lines that a builder says: beginning, two slices, seal.
+const LINES: u64 = 8;
 
 async fn source(kit: &Kit) -> Outcome<SessionRef> {
     let session = parent(kit).await?;
@@ -80,7 +80,7 @@ async fn being_built(kit: &Kit, child: &SessionRef) -> Outcome<Option<SessionRow
     Ok(kit.sessions(query).await?.into_iter().find(|row| row.id == child.id))
 }
 
-/// Smoke: 4 kills, full: one after each of 10 lines and one in between, soak: 30 of each.
+/// Smoke: 3 kills, full: one after each of 8 lines and one a moment later, soak: 30 of each.
 pub(super) async fn frk_005_a_kill_leaves_no_half_child(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let from = source(&kit).await?;

@@ -100,6 +100,15 @@ pub(super) async fn idm_006_an_error_that_says_nothing_was_written_is_true(cx: &
     for round in 0..cx.scaled(4, 30, 1_000) {
         let session = kit.create(&format!("session-{round}")).await?;
         let closing = cx.kit().await?;
+        // Another client keeps the store busy.
+        let (beside, elsewhere) = (kit.clone(), kit.create(&format!("beside-{round}")).await?);
+        let busy = spawn(async move {
+            for _ in 0..4 {
+                let words = (0..200).map(|at| user(&format!("beside {at}"))).collect();
+                beside.append(&elsewhere, words).await?;
+            }
+            Ok(())
+        });
         let mut callers = Vec::new();
         for number in 0..COMMITS {
             let at = round * COMMITS + number;
@@ -110,8 +119,14 @@ pub(super) async fn idm_006_an_error_that_says_nothing_was_written_is_true(cx: &
                 let head = EntryNo::new(u32::MAX);
                 commit = commit.guard(Guard::Head { session: session.clone(), head });
             }
-            let closing = closing.clone();
-            callers.push(spawn(async move { Ok(closing.store.commit(commit).await) }));
+            let (closing, later) =
+                (closing.clone(), cx.pick("IDM-006 later", at, 6_000).saturating_sub(2_000));
+            callers.push(spawn(async move {
+                if later > 0 {
+                    tokio::time::sleep(Duration::from_micros(later)).await;
+                }
+                Ok(closing.store.commit(commit).await)
+            }));
         }
         let pause = cx.pick("IDM-006 pause", round, 3_000);
         if pause > 0 {
@@ -119,6 +134,7 @@ pub(super) async fn idm_006_an_error_that_says_nothing_was_written_is_true(cx: &
         }
         closing.store.close().await?;
         let answers = gather(callers).await?;
+        gather(vec![busy]).await?;
         let before = kit.texts(&session).await?;
         for (number, answer) in (0..).zip(&answers) {
             let there = before.iter().filter(|text| **text == format!("job {number}")).count();
@@ -149,7 +165,12 @@ pub(super) async fn idm_006_an_error_that_says_nothing_was_written_is_true(cx: &
         expected.sort();
         ensure_eq!(texts, expected, "each job once after the repeats");
         cx.count("answers", COMMITS);
-        cx.count("refusals", answers.iter().filter(|answer| answer.is_err()).count() as u64);
+        for (what, kind) in [("busy", ErrorKind::Busy), ("closed", ErrorKind::Closed)] {
+            let of = |answer: &&turnkeep_core::Result<_>| {
+                answer.as_ref().is_err_and(|error: &turnkeep_core::Error| error.kind() == kind)
+            };
+            cx.count(what, answers.iter().filter(of).count() as u64);
+        }
     }
     Ok(())
 }

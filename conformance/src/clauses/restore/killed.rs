@@ -15,9 +15,9 @@ use crate::kit::{Kit, fence_of, note};
 use crate::verdict::{Outcome, Stop};
 
 /// Entries beside those that show everything.
-const ENTRIES: usize = 2_200;
+const ENTRIES: usize = 1_100;
 /// Rows of a slice.
-const SLICE: usize = 300;
+const SLICE: usize = 150;
 
 async fn being_built(kit: &Kit) -> Outcome<Option<SessionRow>> {
     let query = SessionQuery { state: SessionState::Restoring, ..kit.list() };
@@ -108,10 +108,10 @@ pub(super) fn resume<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
     })
 }
 
-/// Smoke: one copy, killed up to 3 times, and its purge, up to 2 times; full: 5 copies, each killed up to 6 times and
+/// Smoke: one copy, killed up to 3 times, and its purge, up to 2 times; full: 3 copies, each killed up to 6 times and
 /// 4 times in its purge; soak: 60.
 pub(super) async fn rst_003_a_kill_while_copying_or_purging_ends_the_same(cx: &Context) -> Outcome {
-    let (rounds, copying, purging) = cx.scaled((1, 3, 2), (5, 6, 4), (60, 6, 4));
+    let (rounds, copying, purging) = cx.scaled((1, 3, 2), (3, 6, 4), (60, 6, 4));
     let kit = cx.kit().await?;
     let from = source(&kit).await?;
     kit.append(&from, (0..ENTRIES).map(|at| note(&format!("note {at}"))).collect()).await?;
