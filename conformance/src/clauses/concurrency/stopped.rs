@@ -145,7 +145,7 @@ async fn taken_over(cx: &Context, kit: &Kit, round: u64) -> Outcome {
         let liveness = kit.lease(&session).await?.map(|lease| lease.liveness);
         ensure_eq!(liveness, Some(Liveness::Alive), "whether a stopped owner lives");
     }
-    let how = if round % 2 == 0 { Takeover::Force } else { Takeover::IfExpired };
+    let how = if round.is_multiple_of(2) { Takeover::Force } else { Takeover::IfExpired };
     if how == Takeover::IfExpired {
         cx.pass_ms(cx.lease_ms() + 1).await;
     }

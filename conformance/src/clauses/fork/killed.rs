@@ -148,7 +148,7 @@ async fn left(
     }
     let grant = builder(cx, kit, &child);
     let taken = kit.commit().op(Op::AcquireLease(grant.clone()));
-    if books.done.len() % 2 == 0 {
+    if books.done.len().is_multiple_of(2) {
         let fence = fence_of(&grant, kit.apply(taken).await?.outcomes.first())?;
         build(kit, from, &child, &fence, false).await?;
         let seen = kit.walk(kit.every_entry(&child)).await?;
