@@ -229,6 +229,21 @@ async fn idm_005_request_ids_are_scoped_as_declared(cx: &Context) -> Outcome {
         "a request outlived the session that owns it"
     );
 
+    // A receipt cannot lie in what its commit makes or removes.
+    let before = kit.snapshot().await?;
+    let made = kit.life("made");
+    let mine = Request::in_session(id(), made.clone());
+    let make = kit.commit().op(Op::CreateSession(kit.new_session(&made))).request(mine);
+    kit.refused(make, ErrorKind::Invalid).await?;
+    let delete = |session: &SessionRef| Op::DeleteSession { session: session.clone(), force: false };
+    let own = Request::in_session(RequestId::Host("own".to_owned()), b.clone());
+    kit.refused(kit.commit().op(delete(&b)).request(own), ErrorKind::Invalid).await?;
+    let owned = Request::in_workspace(RequestId::Host("owned".to_owned())).owned_by(b.clone());
+    kit.refused(kit.commit().op(delete(&b)).request(owned), ErrorKind::Invalid).await?;
+    kit.unchanged(&before, "requests without a place for their receipt").await?;
+    let elsewhere = Request::in_session(RequestId::Host("elsewhere".to_owned()), a.clone());
+    kit.apply(kit.commit().op(delete(&b)).request(elsewhere)).await?;
+
     let drawn = RequestId::generated(kit.now(), [7; 10]);
     let old = RequestId::generated(kit.now().plus_ms(-7 * 24 * 3_600_000 - 60_000), [7; 10]);
     let request = |id: &RequestId| Request::in_session(id.clone(), a.clone());

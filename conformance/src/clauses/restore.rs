@@ -22,7 +22,9 @@ use crate::harness::TableCount;
 use crate::kit::{Kit, keyed, name, no, payload, put, run, spawn, user};
 use crate::verdict::{Outcome, Stop};
 use copy::{goes_on, same_reads, source};
-use digest::rst_005_a_seal_tells_every_row_apart;
+use digest::{
+    rst_005_a_seal_tells_every_row_apart, rst_006_a_sealed_session_is_in_use_for_the_rest_of_its_commit,
+};
 use killed::rst_003_a_kill_while_copying_or_purging_ends_the_same;
 
 clauses! { ($) restore_tests;
@@ -57,6 +59,11 @@ clauses! { ($) restore_tests;
         title: "The digest of a session being built differs with any row, and that of a copy with its source and range; a seal with another one answers Corrupt and the session stays hidden.",
         why: "A copy that lost or bent a row on its way must not be taken for the original.",
         catches: "a backend whose digest counts rows but does not read them",
+    }
+    "RST-006" rst_006_a_sealed_session_is_in_use_for_the_rest_of_its_commit {
+        title: "From its seal on a session is in use, for the rest of the same commit too: its records are there, it takes entries, and the workspace's mark has moved.",
+        why: "A host that restores a conversation and goes on with it in one step must find what it restored.",
+        catches: "a backend that puts a session into use only after the commit",
     }
 }
 

@@ -27,15 +27,17 @@ fn fill(kit: &Kit, commit: Commit, session: &SessionRef) -> Commit {
         .op(Op::PutRecord(Put { owner: Some(of()), ..put("c", session.id.as_str(), "1") }))
 }
 
+fn forget(key: &str) -> Op {
+    Op::DeleteRecord { collection: name("c"), key: name(key), owner: None, expect: Expect::Any }
+}
+
 pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     // What the first session and the first record of a workspace leave for good is no residue.
     let first = kit.create("first").await?;
     kit.delete(&first).await?;
     kit.put(put("c", "first", "1")).await?;
-    let forget =
-        Op::DeleteRecord { collection: name("c"), key: name("first"), owner: None, expect: Expect::Any };
-    kit.apply(kit.commit().op(forget)).await?;
+    kit.apply(kit.commit().op(forget("first"))).await?;
     purge(&kit).await?;
     let before_all = count_rows(cx).await?;
     // What is there before: a session that the commit works on and deletes, and two records that it takes over.
@@ -54,6 +56,8 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
         commit = commit.op(Op::DeleteSession { session: session.clone(), force: true });
     }
     made_and_deleted(&kit).await?;
+    // A record that went with its owner reads as absent for the rest of the commit.
+    commit = commit.op(Op::PutRecord(Put { expect: Expect::Absent, ..put("c", "gone", "\"anew\"") }));
     let before = kit.workspace_mark().await?;
     kit.apply(commit).await?;
     ensure!(kit.workspace_mark().await? != before, "the mark of the workspace stood still");
@@ -70,15 +74,25 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
         ensure!(reader.lease(session).await?.is_none(), "the lease of {id} is there");
     }
     ensure_eq!(reader.ids(reader.list()).await?, ["kept"], "sessions in the list");
-    ensure!(reader.record("c", "gone").await?.is_none(), "a record of the deleted session is there");
+    let anew =
+        reader.record("c", "gone").await?.map(|record| (record.owner, record.payload.as_str().to_owned()));
+    ensure_eq!(anew, Some((None, "\"anew\"".to_owned())), "the record put after its owner was deleted");
     ensure!(reader.record("c", "taken").await?.is_none(), "the record that it took along is back");
     let loose = reader.rows(RowQuery::unowned(reader.workspace.clone())).await?;
-    ensure_eq!(loose, [], "records that nobody owns");
+    ensure_eq!(loose.len(), 1, "records that nobody owns");
+    reader.apply(reader.commit().op(forget("gone"))).await?;
 
     ensure_eq!(reader.texts(&kept).await?, ["one", "two", "a second root"], "entries of the other session");
     ensure!(reader.find_run(&kept, "r").await?.is_some(), "the run of the other session is gone");
     let events = reader.events(reader.stream(&kept, "log")).await?;
     ensure_eq!(events.len(), 1, "events of the other session");
+    let more = Op::AppendEvents {
+        session: kept.clone(),
+        stream: name("log"),
+        expect_next: Some(3),
+        events: vec![event("n", 3)],
+    };
+    reader.apply(reader.commit().op(more)).await?;
     ensure!(reader.lease(&kept).await?.is_some(), "the lease of the other session is gone");
     let record = reader.record("c", "kept").await?;
     ensure_eq!(

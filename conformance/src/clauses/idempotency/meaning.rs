@@ -153,6 +153,7 @@ async fn work(kit: &Kit, session: &SessionRef) -> Outcome<Commit> {
     };
     let owned = Put { owner: Some(session.clone()), status: Some(name("open")), ..put("c", "k", "1") };
     let of = || session.clone();
+    let twins = [kit.life("twin one"), kit.life("twin two")];
     Ok(kit
         .commit()
         .op(Op::CreateSession(NewSession { profile: full_profile(), ..kit.new_session(&kit.life("made")) }))
@@ -187,7 +188,10 @@ async fn work(kit: &Kit, session: &SessionRef) -> Outcome<Commit> {
             then: Box::new(Op::MoveLeaf { session: of(), to: Some(no(3)) }),
         })
         .op(Op::DeleteSession { session: gone, force: false })
-        .op(Op::ReopenRun { session: old, run: name("ended") }))
+        .op(Op::ReopenRun { session: old, run: name("ended") })
+        .op(Op::CreateSession(kit.new_session(&twins[0])))
+        .op(Op::CreateSession(kit.new_session(&twins[1])))
+        .op(Op::Append { session: twins[1].clone(), entries: vec![user("to the second twin")] }))
 }
 
 const CREATE: usize = 0;
@@ -208,6 +212,16 @@ const RELEASE: usize = 14;
 const WHEN: usize = 15;
 const DELETE: usize = 16;
 const REOPEN: usize = 17;
+const TWINS: [usize; 2] = [18, 19];
+const SECOND: usize = 20;
+
+/// The life that an op makes.
+fn made(op: &Op) -> SessionRef {
+    match op {
+        Op::CreateSession(new) => SessionRef { id: new.id.clone(), incarnation: new.incarnation },
+        other => panic!("the suite's own commit makes no session here: {other:?}"),
+    }
+}
 
 /// Each is another meaning.
 const OTHER_WORK: &[Change] = &[
@@ -330,6 +344,17 @@ const OTHER_WORK: &[Change] = &[
     change!(WHEN, Op::WhenKey { then, .. } => **then = Op::MoveLeaf { session: leaf_of(then), to: None }),
     change!(DELETE, Op::DeleteSession { session, .. } => session.id = name("old")),
     change!(DELETE, Op::DeleteSession { force, .. } => *force = true),
+    ("the words for the first twin", |commit| {
+        let first = made(&commit.ops[TWINS[0]]);
+        if let Op::Append { session, .. } = &mut commit.ops[SECOND] {
+            *session = first;
+        }
+    }),
+    ("the words for somebody else", |commit| {
+        if let Op::Append { session, .. } = &mut commit.ops[SECOND] {
+            *session = SessionRef { id: name("s"), incarnation: session.incarnation };
+        }
+    }),
     change!(REOPEN, Op::ReopenRun { run, .. } => *run = name("other")),
     change!(REOPEN, Op::ReopenRun { session, .. } => session.id = name("s")),
 ];
@@ -364,6 +389,17 @@ const SAME_WORK: &[Change] = &[
     change!(RENEW, Op::RenewLease { ttl_ms, .. } => *ttl_ms += 1),
     change!(RENEW, Op::RenewLease { fence, .. } => expire(fence)),
     change!(RELEASE, Op::ReleaseLease { fence } => expire(fence)),
+    ("the twins under other ids", |commit| {
+        for (at, id) in TWINS.into_iter().zip(["drawn one", "drawn two"]) {
+            if let Op::CreateSession(new) = &mut commit.ops[at] {
+                new.id = name(id);
+            }
+        }
+        let second = made(&commit.ops[TWINS[1]]);
+        if let Op::Append { session, .. } = &mut commit.ops[SECOND] {
+            *session = second;
+        }
+    }),
     ("the run under another id", |commit| {
         for op in &mut commit.ops {
             match op {

@@ -5,8 +5,8 @@ use turnkeep_core::commit::{
 };
 use turnkeep_core::limits::{COLUMN_BYTES, LEASE_MS, RECEIPT_BYTES, REQUEST_MS, SLICE_ROWS};
 use turnkeep_core::model::{
-    Channel, LeaseName, Profile, Record, Row, RunState, SessionImage, StreamRow, Title, TitleSource, Usage,
-    Version,
+    Channel, Entry, LeaseName, Profile, Record, Reference, Row, RunState, SessionImage, StreamRow, Title,
+    TitleSource, Usage, Version,
 };
 use turnkeep_core::rules::MAX_ACTIVITY;
 use turnkeep_core::{Commit, ErrorKind, Payload, SessionRef, Timestamp};
@@ -24,6 +24,7 @@ pub(super) async fn lim_008_one_more_than_a_limit_is_refused(cx: &Context) -> Ou
     let kit = cx.kit().await?;
     let session = kit.create("s").await?;
     kit.append(&session, (0..=SLICE_ROWS).map(|at| user(&format!("entry {at}"))).collect()).await?;
+    conditions(&kit, &session).await?;
     references(&kit, &session).await?;
     leases(&kit).await?;
     receipt(&kit, &session).await?;
@@ -41,6 +42,13 @@ async fn over(kit: &Kit, commit: Commit, kind: ErrorKind, what: &str) -> Outcome
     ensure_refused!(answer, kind, "{what}");
     ensure_eq!(kit.workspace_mark().await?, before, "the mark of the workspace after {what}");
     Ok(())
+}
+
+/// One condition, not one within another: what both ask about would depend on the order in which they are asked.
+async fn conditions(kit: &Kit, session: &SessionRef) -> Outcome {
+    let when = |then| Op::WhenKey { session: session.clone(), key: name("k"), then: Box::new(then) };
+    let moving = Op::MoveLeaf { session: session.clone(), to: Some(no(1)) };
+    over(kit, kit.commit().op(when(when(moving))), ErrorKind::Invalid, "a condition within a condition").await
 }
 
 async fn references(kit: &Kit, session: &SessionRef) -> Outcome {
@@ -76,6 +84,9 @@ async fn receipt(kit: &Kit, session: &SessionRef) -> Outcome {
     let large = many(most, "all").request(request("all"));
     over(kit, large, ErrorKind::TooLarge, "a request whose receipt is too large").await?;
     kit.apply(many(most, "unasked")).await?;
+    // Entries in a row are named by their range, so a bulk append has a small receipt.
+    let bulk = (0..most).map(|at| user(&format!("bulk {at}"))).collect();
+    kit.apply(kit.appending(session, bulk).request(request("bulk"))).await?;
     Ok(())
 }
 
@@ -164,8 +175,30 @@ async fn restored_numbers(kit: &Kit) -> Outcome {
     for (row, what) in refused {
         over(kit, restore(vec![row]), ErrorKind::Invalid, what).await?;
     }
+    let referring = |number: u32, count: usize| {
+        let refs = vec![Reference { relation: name("seen"), entry: no(1) }; count];
+        Row::Entry(Entry {
+            number: no(number),
+            parent: number.checked_sub(1).and_then(turnkeep_core::EntryNo::new),
+            on_path: true,
+            kind: name("message"),
+            role: None,
+            run: None,
+            turn: None,
+            key: None,
+            visibility: turnkeep_core::model::Visibility::Conversation,
+            at: Timestamp::from_millis(1),
+            refs,
+            text: None,
+            payload: payload("1"),
+        })
+    };
+    let many = restore(vec![referring(1, 0), referring(2, REFS + 1)]);
+    over(kit, many, ErrorKind::TooLarge, "a restored entry with one reference too many").await?;
     let kept = vec![
         image(MAX_ACTIVITY, Profile::default()),
+        referring(1, 0),
+        referring(2, REFS),
         stream(1, 1, 1),
         stream(MOST - 1, MOST, 1),
         numbered(MOST),

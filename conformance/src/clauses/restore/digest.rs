@@ -1,13 +1,13 @@
 //! RST-005: the seal tells rows and ranges apart.
 
-use turnkeep_core::ErrorKind;
 use turnkeep_core::SessionRef;
-use turnkeep_core::commit::{Fence, Op};
+use turnkeep_core::commit::{Fence, Op, Put};
 use turnkeep_core::model::{Profile, Row};
+use turnkeep_core::{ErrorKind, Expect};
 
 use super::{restore, restoring_row, source};
 use crate::context::Context;
-use crate::kit::{Kit, name, no, payload, user};
+use crate::kit::{Kit, name, no, payload, put, user};
 use crate::verdict::Outcome;
 
 /// A change of one row, and its words.
@@ -109,13 +109,12 @@ async fn copied(kit: &Kit) -> Outcome {
     for (at, (source, through)) in [(0, 4), (0, 5), (1, 4)].into_iter().enumerate() {
         let copy = kit.in_workspace(kit.workspace.as_str());
         let (child, fence) = copy.begin_restore(&format!("child-{at}"), Profile::default()).await?;
-        let slice = Op::CopyEntries {
-            from: sources[source].clone(),
-            to: child.clone(),
-            after: None,
-            through: no(through),
-        };
-        copy.apply(copy.commit().fence(fence.clone()).op(slice)).await?;
+        // In two slices: how it was cut plays no part.
+        for (after, through) in [(None, 2), (Some(no(2)), through)] {
+            let (from, to) = (sources[source].clone(), child.clone());
+            let slice = Op::CopyEntries { from, to, after, through: no(through) };
+            copy.apply(copy.commit().fence(fence.clone()).op(slice)).await?;
+        }
         let state = restoring_row(&copy, &child).await?.restore.unwrap_or_default();
         ensure_eq!(state.rows, u64::from(through), "entries copied");
         for other in &seen {
@@ -124,5 +123,48 @@ async fn copied(kit: &Kit) -> Outcome {
         }
         seen.push((state.rows, state.digest));
     }
+    Ok(())
+}
+
+pub(super) async fn rst_006_a_sealed_session_is_in_use_for_the_rest_of_its_commit(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let source = source(&kit).await?;
+    let rows = kit.rows(kit.rows_of(&source)).await?;
+    let copy = kit.in_workspace("copy");
+    let (session, fence) = copy.begin_restore("copy", Profile::default()).await?;
+    restore(&copy, &session, &fence, &rows).await?;
+    let state = restoring_row(&copy, &session).await?.restore.unwrap_or_default();
+    let record = rows.iter().find_map(|row| match row {
+        Row::Record(record) => Some(record),
+        _ => None,
+    });
+    let record = record.ok_or_else(|| crate::verdict::Stop::error("the suite's source owns no record"))?;
+    let used = |expect| {
+        Op::PutRecord(Put {
+            owner: Some(session.clone()),
+            expect,
+            ..put(record.collection.as_str(), record.key.as_str(), "\"changed\"")
+        })
+    };
+    let seal =
+        Op::SealSession { session: session.clone(), leaf: None, rows: state.rows, digest: state.digest };
+    let begun = || copy.commit().fence(fence.clone()).op(seal.clone());
+    // Its records are there from the seal on, so they cannot be made anew.
+    copy.refused(begun().op(used(Expect::Absent)), ErrorKind::VersionConflict).await?;
+    let mark = copy.workspace_mark().await?;
+    let whole = begun()
+        .op(used(Expect::Any))
+        .op(Op::Append { session: session.clone(), entries: vec![user("the first words after it")] })
+        .op(Op::ReleaseLease { fence: fence.clone() });
+    copy.apply(whole).await?;
+    ensure!(copy.workspace_mark().await? != mark, "the mark of the workspace stood still at the seal");
+    let last = copy.texts(&session).await?.pop();
+    ensure_eq!(last.as_deref(), Some("the first words after it"), "the words after the seal");
+    let seen = copy.record(record.collection.as_str(), record.key.as_str()).await?;
+    ensure_eq!(
+        seen.map(|record| record.payload),
+        Some(payload("\"changed\"")),
+        "the record changed after the seal"
+    );
     Ok(())
 }
