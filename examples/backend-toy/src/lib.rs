@@ -23,6 +23,6 @@ mod options;
 mod store;
 mod write;
 
-pub use medium::{Medium, MediumFile};
+pub use medium::{FileSystem, Medium, MediumFile};
 pub use options::ToyOptions;
 pub use store::ToyStore;

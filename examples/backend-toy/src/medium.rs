@@ -63,8 +63,8 @@ pub trait MediumFile: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The file system of the machine.
-#[derive(Debug)]
-pub(crate) struct FileSystem;
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileSystem;
 
 impl Medium for FileSystem {
     fn open(&self, path: &Path) -> io::Result<Box<dyn MediumFile>> {

@@ -7,11 +7,14 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
+use turnkeep_conformance::disk::{Disk, Image, MAIN};
 use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::{Capabilities, Durability, Error, ErrorKind, Result, Store};
 use turnkeep_toy::{ToyOptions, ToyStore};
+
+use crate::disk::OnDisk;
 
 /// Each site is the path of a log in a folder of its own.
 #[derive(Debug, Default)]
@@ -26,6 +29,35 @@ fn failed(error: std::io::Error) -> Error {
 
 fn path(site: &Site) -> PathBuf {
     PathBuf::from(site.as_str())
+}
+
+fn prefixed() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("toy-");
+    builder
+}
+
+fn site(folder: std::io::Result<tempfile::TempDir>) -> Result<Site> {
+    let folder = folder.map_err(failed)?.keep();
+    Ok(Site::new(folder.join("log").display().to_string()))
+}
+
+fn options(site: &Site, with: OpenWith) -> ToyOptions {
+    with.clock.into_iter().fold(ToyOptions::new(path(site)), ToyOptions::clock)
+}
+
+async fn open(site: &Site, options: ToyOptions) -> Result<Arc<dyn Store>> {
+    let mut opened = OPENED.lock().await;
+    let here = opened.entry(site.clone()).or_default();
+    let another = here.iter().filter_map(Weak::upgrade).find_map(|store| store.handle().ok());
+    let store = match another {
+        Some(store) => store,
+        None => options.open().await?,
+    };
+    let store = Arc::new(store);
+    here.retain(|store| store.strong_count() > 0);
+    here.push(Arc::downgrade(&store));
+    Ok(store)
 }
 
 #[async_trait]
@@ -45,26 +77,27 @@ impl Harness for ToyHarness {
     }
 
     async fn provision(&self) -> Result<Site> {
-        let folder = tempfile::Builder::new().prefix("toy-").tempdir().map_err(failed)?.keep();
-        Ok(Site::new(folder.join("log").display().to_string()))
+        site(prefixed().tempdir())
     }
 
     async fn open(&self, site: &Site, with: OpenWith) -> Result<Arc<dyn Store>> {
-        let mut opened = OPENED.lock().await;
-        let here = opened.entry(site.clone()).or_default();
-        let another = here.iter().filter_map(Weak::upgrade).find_map(|store| store.handle().ok());
-        let store = match another {
-            Some(store) => store,
-            None => {
-                let options = ToyOptions::new(path(site));
-                let options = with.clock.into_iter().fold(options, ToyOptions::clock);
-                options.open().await?
+        open(site, options(site, with)).await
+    }
+
+    async fn open_on(&self, site: &Site, disk: &Disk, with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
+        let options = options(site, with).medium(Arc::new(OnDisk::new(&path(site), disk)));
+        open(site, options).await.map(Some)
+    }
+
+    /// In memory, where there is such a place: nothing is proved by syncing what is thrown away a moment later.
+    async fn lay_out(&self, image: &Image) -> Result<Option<Site>> {
+        let site = site(prefixed().tempdir_in("/dev/shm").or_else(|_| prefixed().tempdir()))?;
+        for (name, bytes) in &image.files {
+            if let Some(rest) = name.strip_prefix(MAIN) {
+                fs::write(format!("{site}{rest}"), bytes).map_err(failed)?;
             }
-        };
-        let store = Arc::new(store);
-        here.retain(|store| store.strong_count() > 0);
-        here.push(Arc::downgrade(&store));
-        Ok(store)
+        }
+        Ok(Some(site))
     }
 
     async fn destroy(&self, site: &Site) -> Result<()> {

@@ -1,4 +1,5 @@
 //! Tests of the toy backend.
 
 mod conformance;
+mod disk;
 mod harness;
