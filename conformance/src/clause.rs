@@ -66,6 +66,8 @@ pub enum Need {
     Search,
     /// A backup of the store at one moment.
     Backup,
+    /// An older format than today's. A store in format 1 has none, which its `StoreInfo` says.
+    OlderFormat,
 }
 
 impl Need {
@@ -78,18 +80,21 @@ impl Need {
             Self::OwnerLiveness => "knows dead owners",
             Self::Search => "search",
             Self::Backup => "backup",
+            Self::OlderFormat => "an older format",
         }
     }
 
-    /// Whether a backend with these capabilities declares it.
+    /// Whether a backend with these capabilities declares it. The format is what an open store of it says, if one was
+    /// open.
     #[must_use]
-    pub const fn is_offered(self, by: Capabilities) -> bool {
+    pub fn is_offered(self, by: Capabilities, format: Option<u32>) -> bool {
         match self {
             Self::Persistent => by.persistent,
             Self::MultiProcess => by.multi_process,
             Self::OwnerLiveness => by.owner_liveness,
             Self::Search => by.search,
             Self::Backup => by.backup,
+            Self::OlderFormat => format.is_none_or(|format| format > 1),
         }
     }
 }

@@ -93,13 +93,15 @@ pub struct TableCount {
     pub rows: u64,
 }
 
-/// A store of an older format, ready to be opened.
+/// A golden store of some format, ready to be opened.
 #[derive(Clone, Debug)]
 pub struct Fixture {
     /// The format version.
     pub format: u32,
     /// Where a fresh copy of it is.
     pub site: Site,
+    /// What [`golden::read`](crate::golden::read) gave of it when it was written, line by line.
+    pub lines: Vec<String>,
 }
 
 /// All that a backend author writes to be tested.
@@ -172,7 +174,8 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Optional: one store of each older format. `None`: not offered.
+    /// Optional: a fresh copy of a [golden store](crate::golden) of each format that was ever written, today's
+    /// included. `None`: not offered.
     ///
     /// # Errors
     /// When they could not be laid out.

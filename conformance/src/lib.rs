@@ -34,6 +34,7 @@ mod context;
 mod crash;
 pub mod disk;
 mod fragment;
+pub mod golden;
 mod harness;
 mod kit;
 mod measure;

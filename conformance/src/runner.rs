@@ -171,8 +171,13 @@ async fn confirm_lack(clause: &Clause, cx: &Context) -> Outcome<Option<Verdict>>
             Need::OwnerLiveness => "nobody can tell whether an owner lives",
             Need::Search => "search answers Unsupported",
             Need::Backup => "backup answers Unsupported",
+            Need::OlderFormat => "its format is the first there was",
         };
-        if !need.is_offered(has) {
+        let format = match need {
+            Need::OlderFormat => Some(cx.kit().await?.store.info().format),
+            _ => None,
+        };
+        if !need.is_offered(has, format) {
             probe(need, cx).await?;
             return Ok(Some(Verdict::Unsupported(format!("declared and confirmed: {lack}"))));
         }
@@ -238,6 +243,12 @@ async fn probe(need: Need, cx: &Context) -> Outcome {
             ensure_refused!(answer, ErrorKind::Unsupported, "backup on a store that declares none");
             ensure!(!target.exists(), "an unsupported backup left a file");
             kit.unchanged(&before, "an unsupported backup").await?;
+        }
+        Need::OlderFormat => {
+            for fixture in crate::clauses::migration::golden_stores(cx).await? {
+                let today = kit.store.info().format;
+                ensure_eq!(fixture.format, today, "the format of a golden store beside today's, the first");
+            }
         }
     }
     Ok(())

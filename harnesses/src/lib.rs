@@ -12,6 +12,8 @@ mod sqlite;
 
 #[cfg(any(feature = "redb", feature = "sqlite"))]
 mod folder;
+#[cfg(any(feature = "redb", feature = "sqlite"))]
+mod golden;
 
 #[cfg(feature = "memory")]
 pub use memory::{MemoryHarness, NamedMemoryHarness};

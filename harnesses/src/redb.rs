@@ -10,13 +10,14 @@ use ::redb::{ReadableTable, TableDefinition};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 use turnkeep_conformance::disk::{Disk, Image};
-use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
+use turnkeep_conformance::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::{Capabilities, Durability, ErrorKind, Result, Store};
 use turnkeep_redb::{RedbOptions, RedbStore};
 
 use crate::folder::{self, failed, path, truncate};
+use crate::golden;
 use crate::medium::on_disk;
 
 const FILE: &str = "state.redb";
@@ -164,5 +165,13 @@ impl Harness for RedbHarness {
     async fn image(&self, site: &Site) -> Result<Option<[u8; 32]>> {
         let bytes = fs::read(path(site)).map_err(|error| failed("read the file", error))?;
         Ok(Some(FieldDigest::new("redb-image/1").bytes(&bytes).finish()))
+    }
+
+    async fn fixtures(&self) -> Result<Option<Vec<Fixture>>> {
+        let (bytes, lines) = (
+            &golden::unfold(include_bytes!("../golden/redb-1.bytes")),
+            include_str!("../golden/redb-1.jsonl"),
+        );
+        Ok(Some(vec![golden::lay_out(FILE, 1, bytes, lines)?]))
     }
 }

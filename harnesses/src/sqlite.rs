@@ -8,13 +8,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
 use turnkeep_conformance::disk::{Disk, Image};
-use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
+use turnkeep_conformance::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::{Capabilities, Durability, Result, Store};
 use turnkeep_sqlite::SqliteOptions;
 
 use crate::folder::{self, failed, path, truncate};
+use crate::golden;
 
 const FILE: &str = "state.sqlite3";
 
@@ -154,5 +155,11 @@ impl Harness for SqliteHarness {
             };
         }
         Ok(Some(digest.finish()))
+    }
+
+    async fn fixtures(&self) -> Result<Option<Vec<Fixture>>> {
+        let (bytes, lines) =
+            (include_bytes!("../golden/sqlite-1.bytes"), include_str!("../golden/sqlite-1.jsonl"));
+        Ok(Some(vec![golden::lay_out(FILE, 1, bytes, lines)?]))
     }
 }

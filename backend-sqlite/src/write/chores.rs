@@ -100,7 +100,8 @@ impl Writer {
     /// `Busy` when another process uses the store, `Full` when there is no room for a second copy.
     pub(crate) fn compact(&mut self) -> Result<()> {
         self.in_turn(|writer| {
-            writer.check_poison()?;
+            // A look at the format first: what a newer program has upgraded is not ours to rewrite.
+            writer.in_transaction(|_| Ok(()))?;
             writer.conn.busy_timeout(CHORE_WAIT).map_err(sql)?;
             writer.conn.flush_prepared_statement_cache();
             writer.conn.execute_batch("VACUUM").map_err(sql)?;
@@ -115,14 +116,6 @@ impl Writer {
         let done = chore(self);
         self.chores.turn.unlock();
         done
-    }
-
-    fn check_poison(&self) -> Result<()> {
-        match &self.poisoned {
-            Some(error) => Err(Error::new(ErrorKind::Poisoned, "an earlier write failed; reopen the store")
-                .with_source(error.to_string())),
-            None => Ok(()),
-        }
     }
 
     fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {

@@ -1,6 +1,6 @@
 //! Restoring and purging: a session being built is hidden, a deleted one is gone at once, however large.
 
-mod copy;
+pub(super) mod copy;
 mod digest;
 mod killed;
 
@@ -68,7 +68,12 @@ clauses! { ($) restore_tests;
 }
 
 /// Restores rows and gives the digest that sealing needs, folded by the suite itself.
-async fn restore(kit: &Kit, session: &SessionRef, fence: &Fence, rows: &[Row]) -> Outcome<[u8; 32]> {
+pub(super) async fn restore(
+    kit: &Kit,
+    session: &SessionRef,
+    fence: &Fence,
+    rows: &[Row],
+) -> Outcome<[u8; 32]> {
     let mut digest = [0; 32];
     for slice in rows.chunks(7) {
         let op = Op::Restore { session: session.clone(), rows: slice.to_vec() };

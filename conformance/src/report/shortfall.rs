@@ -140,6 +140,7 @@ fn fault(backend: &Backend, entry: &Entry) -> Option<Shortfall> {
 
 /// Whether the backend declares less than a clause needs. The runner then confirmed it by a probe.
 fn lacks_something(backend: &Backend, promise: &Promise) -> bool {
+    let format = backend.store.as_ref().map(|store| store.format);
     promise.durability > backend.durability
-        || promise.needs.iter().any(|need| !need.is_offered(backend.capabilities))
+        || promise.needs.iter().any(|need| !need.is_offered(backend.capabilities, format))
 }

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod disk;
+mod golden;
 mod liars;
 mod power;

@@ -52,7 +52,7 @@ const RULES: &[Rule] = &[
     rule(SQLITE, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(REDB, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SESSIONS, &[CORE], &[MEMORY, SQLITE]),
-    rule(CONFORMANCE, &[CORE], &[]),
+    rule(CONFORMANCE, &[CORE, MEMORY], &[]),
     rule(TEST_VFS, &[CONFORMANCE], &[]),
     rule(HARNESSES, &[CORE, MEMORY, SQLITE, REDB, CONFORMANCE, TEST_VFS], &[]),
     rule(FACADE, &[CORE, MEMORY, SQLITE, REDB, SESSIONS, CONFORMANCE], &[]),

@@ -12,7 +12,7 @@ use crate::kit::{Kit, event, keyed, name, no, note, payload, put, run, user};
 use crate::verdict::Outcome;
 
 /// A session with all that a session can have, an active run among it.
-pub(super) async fn source(kit: &Kit) -> Outcome<SessionRef> {
+pub(crate) async fn source(kit: &Kit) -> Outcome<SessionRef> {
     let session = kit.life("source");
     let mut new = kit.new_session(&session);
     new.profile.audience = Audience::SubAgent;
@@ -134,7 +134,7 @@ fn same_record(record: &Record, session: &SessionRef) -> Record {
 }
 
 /// Compares the copy with its source through every read.
-pub(super) async fn same_reads(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionRef) -> Outcome {
+pub(crate) async fn same_reads(kit: &Kit, source: &SessionRef, other: &Kit, copy: &SessionRef) -> Outcome {
     let rows = kit.rows(kit.rows_of(source)).await?;
     let expected = rows.iter().map(|row| match row {
         Row::Run(run) => Row::Run(arrived(run, copy)),

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 use turnkeep_conformance::disk::{Disk, Image, MAIN};
-use turnkeep_conformance::{Damage, Harness, Manifest, OpenWith, Policies, Site, TableCount};
+use turnkeep_conformance::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::{Capabilities, Durability, Error, ErrorKind, Result, Store};
@@ -133,5 +133,18 @@ impl Harness for ToyHarness {
     async fn image(&self, site: &Site) -> Result<Option<[u8; 32]>> {
         let bytes = fs::read(path(site)).map_err(failed)?;
         Ok(Some(FieldDigest::new("toy-image").bytes(&bytes).finish()))
+    }
+
+    /// The log of format 2 was written once by the test in `golden`; that of format 1 holds the same.
+    async fn fixtures(&self) -> Result<Option<Vec<Fixture>>> {
+        let logs = [(1, include_str!("../golden/format-1.log")), (2, include_str!("../golden/format-2.log"))];
+        let mut laid = Vec::new();
+        for (format, log) in logs {
+            let site = self.provision().await?;
+            fs::write(path(&site), log).map_err(failed)?;
+            let lines = include_str!("../golden/rows.jsonl").lines().map(str::to_owned).collect();
+            laid.push(Fixture { format, site, lines });
+        }
+        Ok(Some(laid))
     }
 }
