@@ -29,7 +29,7 @@ const BROKEN: &[(Twist, &[&str])] = &[
     (Twist::IgnoresFences, &["LEA-003"]),
     (Twist::ForgetsRequests, &["IDM-001", "IDM-002"]),
     (Twist::ScopesEveryRequestToTheWorkspace, &["IDM-005"]),
-    (Twist::ForgetsKeys, &["STA-008", "PAR-002", "ID-002"]),
+    (Twist::ForgetsKeys, &["STA-008", "PAR-002", "ID-002", "MIG-004"]),
     (Twist::ForgetsParents, &["BRA-001", "BRA-002", "BRA-004"]),
     (Twist::ForgetsMeta, &["LIM-001", "LIM-002"]),
     (Twist::ForgetsExpectedNext, &["PAR-004"]),
@@ -89,7 +89,7 @@ const BROKEN: &[(Twist, &[&str])] = &[
     (Twist::ShowsWhatIsBuilt, &["RST-001", "FRK-006"]),
     (Twist::RevisionStandsStill, &["ISO-002"]),
     (Twist::MarksStandStill, &["ISO-002", "DEL-001"]),
-    (Twist::HidesStreams, &["PAR-006"]),
+    (Twist::HidesStreams, &["PAR-006", "MIG-004"]),
     (Twist::HidesLeases, &["CON-006", "LEA-002", "REC-006"]),
     (Twist::ForgetsTheWorkspaceOfRecords, &["ID-003", "REK-001"]),
     (Twist::SearchFindsNothing, &["CAP-001"]),
@@ -98,7 +98,7 @@ const BROKEN: &[(Twist, &[&str])] = &[
 /// What a wrapper around a good store cannot break, or what needs a store that outlives its handles.
 const OUT_OF_REACH: &[&str] = &[
     "RUN-001", "REC-005", "REC-007", "ISO-006", "CON-005", "CON-008", "CON-010", "IDM-003", "LIM-005",
-    "DUR-002", "DUR-003", "DUR-004", "DUR-005", "DUR-008", "DUR-009", "GRP-002", "MIG-003", "RES-001",
+    "DUR-002", "DUR-003", "DUR-004", "DUR-005", "DUR-008", "DUR-009", "GRP-002", "MIG-001", "MIG-002", "MIG-003", "MIG-005", "RES-001",
     "RES-002", "RES-003", "RES-005", "RES-007", "RES-008", "LEA-007", "RST-002", "CAP-002", "CAP-003",
     // What is killed is a process, and a memory store is gone with it.
     "RUN-008", "PAR-005", "REC-001", "REC-002", "REC-003", "REC-004", "DUR-001", "CON-004", "IDM-004",

@@ -70,15 +70,15 @@ fn upgrade(medium: &Arc<dyn Medium>, path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Format 1 cannot tell a torn tail from a damaged last line, but a bad line with a good one behind it is damage.
+/// Format 1 cannot tell a torn tail from a damaged last line, but any other bad line is damage.
 fn read_format_1(bytes: &[u8], path: &Path) -> Result<Tables> {
     let mut tables = Tables::default();
-    let mut torn = false;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n').skip(1) {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').skip(1).peekable();
+    while let Some(line) = lines.next() {
         match read_line_1(line) {
-            Some(_) if torn => return Err(corrupt(path, "a line of the log is damaged")),
             Some((activity, set)) => drop(tables.apply(set, activity)),
-            None => torn = true,
+            None if lines.peek().is_some() => return Err(corrupt(path, "a line of the log is damaged")),
+            None => {}
         }
     }
     Ok(tables)
