@@ -58,11 +58,28 @@ clauses! { ($) migration_tests;
 }
 
 /// The golden stores of the harness, laid out; `not_run` if it has none.
-pub(crate) async fn golden_stores(cx: &Context) -> Outcome<Vec<Fixture>> {
+async fn golden_stores(cx: &Context) -> Outcome<Vec<Fixture>> {
     let laid = cx.harness.fixtures().await;
     let laid =
         laid.map_err(|error| Stop::error(format!("the golden stores could not be laid out: {error}")))?;
     laid.ok_or_else(|| Stop::not_run("the harness has no golden stores"))
+}
+
+/// Fails if the harness has a golden store of an older format than this.
+pub(crate) async fn no_older_golden_store(cx: &Context, today: u32) -> Outcome {
+    let laid = cx.harness.fixtures().await;
+    let laid =
+        laid.map_err(|error| Stop::error(format!("the golden stores could not be laid out: {error}")))?;
+    let mut formats = Vec::new();
+    for fixture in laid.unwrap_or_default() {
+        formats.push(fixture.format);
+        remove(cx, &fixture.site).await?;
+    }
+    ensure!(
+        formats.iter().all(|format| *format >= today),
+        "the store says that its format {today} is the first, but there are golden stores of {formats:?}"
+    );
+    Ok(())
 }
 
 async fn remove(cx: &Context, site: &Site) -> Outcome {
