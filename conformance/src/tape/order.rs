@@ -151,3 +151,102 @@ fn fits(model: &mut Model, happened: &Happened) -> Result<(), Difference> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::tape::mind::Made;
+    use crate::tape::model::World;
+    use crate::tape::ops::{Do, Expected, Hold, Life, Taking};
+    use crate::tape::script::Change;
+
+    fn model() -> Model {
+        Model::new(World { clock: true, liveness: true }, 0, 2, false)
+    }
+
+    fn step(client: u32, op: Do) -> Step {
+        Step { client, act: Act::Commit(Change { ops: vec![op], ..Change::default() }) }
+    }
+
+    fn happened(
+        step: &Step,
+        invoked: u64,
+        returned: u64,
+        answer: Result<Made<Version>, ErrorKind>,
+    ) -> Happened {
+        let yes = |made| Answer { made: vec![made], moved: BTreeMap::new(), replayed: false };
+        let seen = Seen::Commit(answer.map(yes));
+        Happened {
+            at: invoked as usize,
+            handle: (step.client, 1),
+            step: step.clone(),
+            invoked,
+            returned,
+            seen,
+        }
+    }
+
+    fn claim(client: u32) -> Step {
+        let (collection, key) = ("bindings".to_owned(), "x".to_owned());
+        let expect = Expected::Absent;
+        step(client, Do::Put { collection, key, owner: None, status: None, expect, value: client })
+    }
+
+    fn take(client: u32) -> Step {
+        let lease = Hold::Named("line".to_owned());
+        step(client, Do::Acquire { lease, token: client, ttl_ms: 1_000, takeover: Taking::Expired })
+    }
+
+    /// What is stored after these steps, one after the other.
+    fn stored(steps: &[Step]) -> View {
+        let mut model = model();
+        for step in steps {
+            if let Act::Commit(change) = &step.act {
+                let _ = model.commit((step.client, 1), change);
+            }
+        }
+        model.view()
+    }
+
+    const VERSION: Version = Version { birth: 1, count: 1 };
+
+    #[test]
+    fn one_winner_is_explained_whoever_was_asked_first() {
+        let won = Made::Record { version: VERSION, ordinal: 1 };
+        let round = [
+            happened(&claim(0), 0, 3, Err(ErrorKind::VersionConflict)),
+            happened(&claim(1), 1, 2, Ok(won.clone())),
+        ];
+        let after = stored(&[claim(1), claim(0)]);
+        assert!(matches!(explain(&model(), &round, &after), Explained::By(_)));
+        // Who was answered before the other one was asked cannot have lost to it.
+        let round =
+            [happened(&claim(0), 0, 1, Err(ErrorKind::VersionConflict)), happened(&claim(1), 2, 3, Ok(won))];
+        assert!(matches!(explain(&model(), &round, &after), Explained::ByNone(0, _)));
+    }
+
+    #[test]
+    fn two_winners_and_two_losers_are_not_explained() {
+        let held = |epoch| Ok(Made::Lease { epoch, expires_at: 1_000 });
+        let after = stored(&[take(0), take(1)]);
+        let both = [happened(&take(0), 0, 3, held(1)), happened(&take(1), 1, 2, held(1))];
+        assert!(matches!(explain(&model(), &both, &after), Explained::ByNone(..)));
+        let refused = Err(ErrorKind::LeaseHeld);
+        let none = [happened(&take(0), 0, 3, refused.clone()), happened(&take(1), 1, 2, refused)];
+        assert!(matches!(explain(&model(), &none, &model().view()), Explained::ByNone(..)));
+    }
+
+    #[test]
+    fn answers_alone_are_not_enough_what_is_stored_must_fit_too() {
+        let create = step(0, Do::Create { session: Life::new("a", 0), restoring: false, title: None });
+        let mut made = happened(&create, 0, 1, Ok(Made::Plain));
+        if let Seen::Commit(Ok(answer)) = &mut made.seen {
+            answer.moved.insert(Life::new("a", 0), (1, None, None));
+        }
+        assert!(matches!(explain(&model(), &[made.clone()], &stored(&[create])), Explained::By(_)));
+        let lost = explain(&model(), &[made], &model().view());
+        assert!(matches!(lost, Explained::ByNone(0, difference) if difference.what == "the sessions"));
+    }
+}

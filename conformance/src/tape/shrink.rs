@@ -258,3 +258,93 @@ fn plainer(line: &mut super::ops::Line, part: usize) {
         line.sort = super::ops::Sort::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::tape::generate::{self, Plan};
+    use crate::tape::ops::Line;
+    use crate::tape::script;
+
+    fn long() -> Tape {
+        let player = script::Player::Sequential;
+        generate::tape(Plan { clause: "MOD-001", seed: 5, player, clients: 3, steps: 120, drops: false })
+    }
+
+    fn ops(tape: &Tape) -> impl Iterator<Item = (usize, &Do)> {
+        tape.steps.iter().enumerate().flat_map(|(at, step)| match &step.act {
+            Act::Commit(change) => change.ops.iter().map(|op| (at, op)).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn keyed(lines: &[Line]) -> bool {
+        lines.iter().any(|line| line.key.is_some())
+    }
+
+    /// A store that breaks at the first event after the first entry with a key, or else at that entry.
+    fn broken(tape: &Tape) -> Option<Divergence> {
+        let first = ops(tape).find_map(|(at, op)| match op {
+            Do::Append { lines, .. } if keyed(lines) => Some(at),
+            _ => None,
+        })?;
+        let event = ops(tape).find(|(at, op)| *at > first && matches!(op, Do::Events { .. }));
+        let aspect = if event.is_some() { "an event" } else { "an entry" };
+        let step = event.map_or(first, |(at, _)| at);
+        Some(Divergence { step, aspect: aspect.to_owned(), text: String::new() })
+    }
+
+    fn run(tape: Tape, bounds: Bounds) -> (Failing, usize) {
+        let played = AtomicUsize::new(0);
+        let play = |tape: Tape| -> Pin<Box<dyn Future<Output = Option<Divergence>> + Send + '_>> {
+            played.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move { broken(&tape) })
+        };
+        let found = broken(&tape).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let failing = runtime.block_on(shrink(tape, found, bounds, &play));
+        (failing, played.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn what_is_left_is_what_it_takes_and_fails_in_the_same_way() {
+        let bounds = Bounds { tries: 1_000, time: Duration::from_secs(60) };
+        let (failing, _) = run(long(), bounds);
+        assert_eq!(failing.divergence.aspect, "an event");
+        assert_eq!(failing.tape.steps.len(), 2, "{}", failing.tape.to_json());
+        assert_eq!(failing.tape.clients, 1);
+        for step in &failing.tape.steps {
+            let Act::Commit(change) = &step.act else { panic!("{}", script::line(step)) };
+            assert_eq!((change.ops.len(), change.fences.len(), change.guards.len()), (1, 0, 0));
+            assert!(change.request.is_none());
+            match &change.ops[0] {
+                Do::Append { lines, .. } => {
+                    assert_eq!(lines.len(), 1);
+                    let plain = Line {
+                        label: lines[0].label.clone(),
+                        text: lines[0].text.clone(),
+                        ..Line::default()
+                    };
+                    assert_eq!(lines[0], Line { key: lines[0].key.clone(), ..plain }, "only the key is left");
+                }
+                Do::Events { values, .. } => assert_eq!(values.len(), 1),
+                other => panic!("{other:?}"),
+            }
+        }
+        let (again, _) = run(long(), bounds);
+        assert_eq!(again.tape, failing.tape, "the same every time");
+    }
+
+    #[test]
+    fn no_more_tapes_are_played_than_allowed() {
+        for tries in [0, 1, 7] {
+            let (failing, played) = run(long(), Bounds { tries, time: Duration::from_secs(60) });
+            assert!(played <= tries && failing.tries == played);
+            assert!(broken(&failing.tape).is_some());
+        }
+        let (failing, played) = run(long(), Bounds { tries: 1_000, time: Duration::ZERO });
+        assert_eq!((played, &failing.tape), (0, &long()));
+    }
+}

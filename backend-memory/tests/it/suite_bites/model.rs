@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use turnkeep_conformance::runner::{self, Settings};
-use turnkeep_conformance::{Clause, Finding, Verdict, registry, tape};
-use turnkeep_harnesses::MemoryHarness;
+use turnkeep_conformance::{Clause, Finding, Harness, Manifest, OpenWith, Site, Verdict, registry, tape};
+use turnkeep_core::{Durability, Result, Store};
+use turnkeep_harnesses::{MemoryHarness, NamedMemoryHarness};
 
 use super::twist::{Twist, TwistedHarness};
 
@@ -79,4 +81,38 @@ fn a_short_tape_fails_again_and_a_good_store_plays_it() {
 fn shrinking_comes_to_the_same_tape_every_time() {
     let twist = Twist::DropsTheLastOfABatch;
     assert_eq!(find(twist).tape, find(twist).tape);
+}
+
+/// A store that says it outlives its process, and does not.
+#[derive(Debug, Default)]
+struct SaysItPersists;
+
+#[async_trait]
+impl Harness for SaysItPersists {
+    fn manifest(&self) -> Manifest {
+        let mut manifest = NamedMemoryHarness.manifest();
+        manifest.durability = Durability::D1;
+        manifest
+    }
+
+    async fn provision(&self) -> Result<Site> {
+        NamedMemoryHarness.provision().await
+    }
+
+    async fn open(&self, site: &Site, with: OpenWith) -> Result<Arc<dyn Store>> {
+        NamedMemoryHarness.open(site, with).await
+    }
+
+    async fn destroy(&self, site: &Site) -> Result<()> {
+        NamedMemoryHarness.destroy(site).await
+    }
+}
+
+/// The process that is killed runs this very test, in its role.
+#[test]
+#[should_panic(expected = "fail: a record of notes")]
+fn a_kill_shows_a_store_that_only_says_it_persists() {
+    let clause = registry::by_id("MOD-003").unwrap();
+    let path = concat!(module_path!(), "::a_kill_shows_a_store_that_only_says_it_persists");
+    turnkeep_conformance::testing::run::<SaysItPersists>(clause.name, path);
 }
