@@ -3,6 +3,22 @@
 //! One form for all: `script` and `ops` are its words, `generate` draws tapes, `model` is the second opinion,
 //! `stage` says a tape's words to a store, `play` has the players, `judge` holds one against the other, and
 //! `shrink` makes a failing tape short. A finding has the short tape as JSON; [`replay`] plays it again.
+//!
+//! A tape reads like this: `a.1` is the first life of the session `a`, `e1` what a later step calls the entry.
+//!
+//! ```
+//! let tape = r#"{"version":1,"clause":"MOD-001","seed":0,"player":"sequential","clients":2,"steps":[
+//!   {"act":{"commit":{"ops":[{"create":{"session":"a.1"}}]}}},
+//!   {"act":{"commit":{"ops":[{"append":{"session":"a.1","lines":[{"label":"e1","text":"hello"}]}}]}}},
+//!   {"client":1,"act":{"commit":{"ops":[{"move_leaf":{"session":"a.1","to":"e1"}}]}}},
+//!   {"act":"reopen"},
+//!   {"act":{"look":{"at":{"entries":{"session":"a.1","path":"leaf"}},"limit":10}}}
+//! ]}"#;
+//! assert_eq!(turnkeep_conformance::tape::clause_of(tape).unwrap().id, "MOD-001");
+//! ```
+//!
+//! The model is written anew, from the specification: were it the rules of core, both could be wrong together. Core's own
+//! tests have another one, over commits instead of tapes, because core depends on none of our crates.
 
 mod draws;
 pub(crate) mod generate;

@@ -67,7 +67,7 @@ pub(super) fn open<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
 }
 
 pub(super) async fn con_012_many_processes_open_one_fresh_store(cx: &Context) -> Outcome {
-    let (processes, rounds) = cx.scaled((4, 2), (16, 50), (16, 400));
+    let (processes, rounds) = cx.scaled((4, 2), (16, 50), (16, 150));
     for round in 0..rounds {
         let site = cx.harness.provision().await.map_err(|error| Stop::error(format!("no site: {error}")))?;
         let started = (0..processes).map(|at| cx.start_peer_at(&format!("of {at}"), &site));
