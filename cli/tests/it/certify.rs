@@ -135,7 +135,7 @@ fn a_waived_clause_is_named_and_costs_the_certificate() {
 #[test]
 fn a_budget_that_is_used_up_leaves_clauses_that_were_not_run() {
     let home = Home::new();
-    let ran = certify(&home, &["memory:", "--budget", "1s", "--report", "out"]);
+    let ran = certify(&home, &["memory:", "--budget", "1s", "--jobs", "1", "--report", "out"]);
     assert_eq!(ran.code, 17, "{}", ran.out);
     let report = report(&home.project().join("out"));
     let clauses = report["clauses"].as_array().unwrap();

@@ -10,8 +10,6 @@ mod kit;
 mod lists;
 mod many;
 mod output;
-#[cfg(feature = "certify")]
-mod page;
 mod private;
 mod sessions;
 mod talk;

@@ -143,3 +143,15 @@ fn an_import_shows_its_progress_on_a_terminal_only() {
     let url = format!("sqlite:{}", home.path("b.db").display());
     assert!(!home.ok(&["--store", &url, "import", file]).contains("importing"));
 }
+
+#[cfg(feature = "certify")]
+#[test]
+fn a_certification_shows_a_bar_on_a_terminal_and_lines_elsewhere() {
+    let home = Home::new();
+    let args = ["certify", "memory:", "--only", "ID"];
+    let painted = Terminal::new(80).run(&home, &args, &[]);
+    assert!(painted.contains("/6") && painted.contains("ID-001"), "{painted:?}");
+    assert!(!painted.contains("pass         ID-001"), "{painted:?}");
+    assert!(painted.contains("NO CERTIFICATE: memory"), "{painted:?}");
+    assert!(home.run(&args).err.contains("pass         ID-001"));
+}

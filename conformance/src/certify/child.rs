@@ -1,5 +1,6 @@
 //! A clause in a process of its own: this program again, in a folder that is removed whatever happens.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(50);
 /// Lines of what a process complained about that are shown.
 const LINES: usize = 12;
+
+/// Names the file of the tape that a clause is to play, and no other.
+const TAPE: &str = "TURNKEEP_CONFORMANCE_TAPE";
 
 /// Variables that name the folder for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
@@ -60,17 +64,22 @@ impl Processes {
     }
 
     /// Asks one clause.
-    pub(super) fn ask(&self, clause: &'static Clause, settings: &Settings, stop: &AtomicBool) -> Finding {
+    pub(crate) fn ask(&self, clause: &'static Clause, settings: &Settings, stop: &AtomicBool) -> Finding {
         let began = Instant::now();
-        let finding = match self.start(clause, settings) {
+        let finding = match self.begin(clause, settings) {
             Ok(mut process) => process.finding(began + settings.longest + GRACE, stop),
             Err(error) => Finding::of(Verdict::Error(format!("no process for the clause: {error}"))),
         };
         if finding.elapsed.is_zero() { Finding { elapsed: began.elapsed(), ..finding } } else { finding }
     }
 
-    fn start(&self, clause: &Clause, settings: &Settings) -> io::Result<Process> {
+    fn begin(&self, clause: &Clause, settings: &Settings) -> io::Result<Process> {
         let mut command = self.command.command();
+        if let Some(tape) = &settings.tape {
+            let path = self.folder.path().join("tape.json");
+            fs::write(&path, tape.as_bytes())?;
+            command.env(TAPE, path);
+        }
         command
             .arg(clause.id)
             .envs(tier::asking(settings))
@@ -203,10 +212,19 @@ pub(crate) fn play(harness: Arc<dyn Harness>, clause: &'static Clause, arguments
     let again = [arguments, &[clause.id.to_owned()]].concat();
     let peers = PeerCommand::of_program(again)
         .map_err(|error| Stop::error(format!("the program does not know its own path: {error}")))?;
-    let finding = runner::find(harness, clause, Settings { longest, peers: Some(peers), ..settings });
+    let settings = Settings { longest, peers: Some(peers), tape: tape()?, ..settings };
+    let finding = runner::find(harness, clause, settings);
     let json = serde_json::to_string(&finding)
         .map_err(|error| Stop::error(format!("what was found has no JSON form: {error}")))?;
     peer::tell(&json)
+}
+
+/// The tape that this process is to play.
+fn tape() -> Outcome<Option<Arc<str>>> {
+    let Some(path) = std::env::var_os(TAPE) else { return Ok(None) };
+    let text =
+        fs::read_to_string(path).map_err(|error| Stop::error(format!("the tape cannot be read: {error}")))?;
+    Ok(Some(Arc::from(text)))
 }
 
 /// Ends this process when the one that started it goes away.

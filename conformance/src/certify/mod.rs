@@ -22,7 +22,7 @@ use crate::backend::Backend;
 use crate::clause::{Clause, Kind};
 use crate::harness::Harness;
 use crate::registry;
-use crate::report::{Report, Run, is_asked};
+use crate::report::{Entry, Report, Run, is_asked};
 use crate::tier::Tier;
 use crate::verdict::{Finding, Verdict};
 use round::Round;
@@ -33,7 +33,8 @@ const MOST_ROUNDS: u32 = 100_000;
 /// How to ask.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much work it may be. [`Tier::Soak`] asks stochastic clauses again and again, until the budget is used up.
+    /// How much work it may be. [`Tier::Soak`] asks as [`Tier::Full`] does, and then what rests on samples again and
+    /// again, until the budget is used up.
     pub tier: Tier,
     /// What everything that is drawn follows from. Later rounds of a soak count up from it.
     pub seed: u64,
@@ -137,14 +138,19 @@ pub fn run(
         if options.tier < Tier::Soak || ends.is_none() || over {
             break;
         }
-        // What failed once has failed; the time is better spent on the others.
         asked.retain(|clause| {
-            clause.kind == Kind::Stochastic
-                && report.entry(clause.id).is_some_and(|entry| entry.verdict == Verdict::Pass)
+            report.entry(clause.id).is_some_and(|entry| is_worth_asking_again(clause, entry))
         });
     }
     report.run.ended = SystemClock.now();
     report
+}
+
+/// Whether another seed can show something new: the answer depends on timing, or rests on samples that were drawn.
+/// What failed once has failed; the time is better spent on the others.
+fn is_worth_asking_again(clause: &Clause, entry: &Entry) -> bool {
+    let may_differ = clause.kind == Kind::Stochastic || !entry.counted.is_empty();
+    may_differ && entry.verdict == Verdict::Pass
 }
 
 fn take_in(report: &mut Report, clause: &Clause, finding: &Finding, seed: u64) {

@@ -11,6 +11,7 @@ use super::{Options, Progress};
 use crate::clause::Clause;
 use crate::harness::Harness;
 use crate::runner::{self, Settings};
+use crate::tier::Tier;
 use crate::verdict::{Finding, Verdict};
 
 /// How to ask in this round.
@@ -104,7 +105,9 @@ impl Round<'_> {
     fn ask_one(&self, clause: &'static Clause) -> Finding {
         let left = self.ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         let longest = left.map_or(clause.timeout, |left| left.min(clause.timeout));
-        let settings = Settings { tier: self.options.tier, seed: self.seed, longest, ..Settings::of(clause) };
+        // A soak draws no larger samples, but more of them: each has the time of its clause.
+        let tier = self.options.tier.min(Tier::Full);
+        let settings = Settings { tier, seed: self.seed, longest, ..Settings::of(clause) };
         let finding = match &self.options.processes {
             Some(processes) => processes.ask(clause, &settings, self.stop),
             None => runner::find(Arc::clone(self.harness), clause, settings),

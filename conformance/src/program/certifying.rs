@@ -28,10 +28,7 @@ const DETAIL_LINES: usize = 12;
 pub(super) fn run(asking: &Asking, host: &Host<'_>, out: &mut dyn Write) -> Result<Ending, Trouble> {
     let harness = (host.harness)()?;
     let stop = interrupt::watch();
-    let arguments: Vec<&str> = host.peer.iter().map(String::as_str).collect();
-    let processes = Processes::of_this_program(&arguments, host.within.as_deref())
-        .map_err(|error| Trouble::Failed(format!("there is no folder to work in: {error}")))?;
-    let options = options(asking, host, processes);
+    let options = options(asking, host, Processes::start(host)?);
     let name = harness.manifest().name;
     let folder = asking.report.clone().unwrap_or_else(|| Path::new("turnkeep-report").join(name));
     let bar = bar::Bar::new();
@@ -60,6 +57,15 @@ pub(super) fn run(asking: &Asking, host: &Host<'_>, out: &mut dyn Write) -> Resu
         None if report.is_clean() => Ending::Passed,
         None => Ending::NotCertified,
     })
+}
+
+impl Processes {
+    /// Processes of the program that a host runs.
+    pub(super) fn start(host: &Host<'_>) -> Result<Self, Trouble> {
+        let arguments: Vec<&str> = host.peer.iter().map(String::as_str).collect();
+        Self::of_this_program(&arguments, host.within.as_deref())
+            .map_err(|error| Trouble::Failed(format!("there is no folder to work in: {error}")))
+    }
 }
 
 /// What the process of one clause does.
@@ -179,9 +185,7 @@ fn tell_entry(
     if let Some(tape) = &entry.tape {
         writeln!(out, "    the shortest tape that shows it:")?;
         for (at, step) in report::steps(tape).iter().enumerate() {
-            let who = step.who.as_ref().map(|who| format!("{who}: ")).unwrap_or_default();
-            let line = format!("{:>3} {who}{} {}", at + 1, step.what, step.with.join("; "));
-            write!(out, "{}", show::indented(line.trim_end(), 4))?;
+            write!(out, "{}", show::indented(&step.line(at + 1), 4))?;
         }
         if let Some(program) = &report.run.program {
             let tape: PathBuf = folder.join(report::tape_path(&entry.promise.id));

@@ -25,8 +25,8 @@ pub struct Line {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Certifying")]
 pub struct Asking {
-    /// How much to ask: smoke (a sample, no certificate), full (what a certificate needs), soak (again and again,
-    /// until the budget is used up)
+    /// How much to ask: smoke (a sample, no certificate), full (what a certificate needs), soak (the same, and
+    /// then what rests on samples again and again, until the budget is used up)
     #[arg(long, value_name = "TIER", default_value = "full")]
     pub tier: Tier,
     /// How long all of it may take, such as 90s, 10m or 2h; clauses that are left then are not run. A soak takes 10m

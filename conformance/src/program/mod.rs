@@ -116,3 +116,44 @@ pub fn main<H: Harness + Default>() -> ExitCode {
 fn program_name() -> String {
     std::env::args().next().unwrap_or_else(|| "certify".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Alone, clap::Error> {
+        Alone::try_parse_from([&["certify"], words].concat())
+    }
+
+    #[test]
+    fn a_program_for_one_backend_takes_the_same_line() {
+        Alone::command().debug_assert();
+        let plain = parse(&["--tier", "smoke", "--only", "ord", "--json"]).unwrap();
+        assert!(plain.json && plain.line.action.is_none());
+        assert_eq!(plain.line.asking.only, ["ORD"]);
+        assert!(matches!(parse(&["list"]).unwrap().line.action, Some(Action::List { group: None })));
+        assert!(matches!(parse(&["peer", "ID-001"]).unwrap().line.action, Some(Action::Peer { .. })));
+        assert!(matches!(parse(&["replay", "tape.json"]).unwrap().line.action, Some(Action::Replay { .. })));
+        assert!(parse(&["sqlite:"]).is_err(), "it has one backend, and takes no other");
+    }
+
+    #[test]
+    fn what_opens_nothing_asks_for_no_backend() {
+        let host = Host {
+            program: "certify".to_owned(),
+            peer: Vec::new(),
+            harness: &|| Err(Trouble::Failed("a backend was asked for".to_owned())),
+            within: None,
+            json: false,
+        };
+        let mut out = Vec::new();
+        for words in [&["list"][..], &["explain", "ID-001"]] {
+            let ended = parse(words).unwrap().line.execute(&host, &mut out);
+            assert_eq!(ended.unwrap(), Ending::Done);
+        }
+        assert!(String::from_utf8(out).unwrap().contains("certify --only ID-001"));
+        assert!(parse(&["--only", "ID-001"]).unwrap().line.execute(&host, &mut Vec::new()).is_err());
+    }
+}

@@ -13,6 +13,15 @@ pub(crate) struct Step {
     pub(crate) with: Vec<String>,
 }
 
+impl Step {
+    /// The step on one line.
+    pub(crate) fn line(&self, number: usize) -> String {
+        let who = self.who.as_ref().map(|who| format!("{who}: ")).unwrap_or_default();
+        let line = format!("{number:>3} {who}{} {}", self.what, self.with.join("; "));
+        line.trim_end().to_owned()
+    }
+}
+
 /// The steps of a tape.
 pub(crate) fn steps(tape: &Value) -> Vec<Step> {
     let steps = tape.get("steps").unwrap_or(tape);
@@ -82,8 +91,11 @@ fn words(value: &Value, outside: bool) -> String {
             })
         }
         Value::Object(fields) => {
+            // Of whom it is said comes first.
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name != "session");
             let fields: Vec<String> = fields
-                .iter()
+                .into_iter()
                 .map(|(name, value)| format!("{} {}", name.replace('_', " "), words(value, false)))
                 .collect();
             let fields = fields.join(", ");
@@ -120,9 +132,9 @@ mod tests {
         assert_eq!(
             steps[0].with,
             [
-                "if leaf leaf null, session a.1",
+                "if leaf session a.1, leaf null",
                 "create session a.1",
-                "append lines [text \"a b\"], session a.1"
+                "append session a.1, lines [text \"a b\"]"
             ]
         );
         assert_eq!((steps[1].who.as_deref(), steps[1].what.as_str()), (Some("client 2"), "reopen"));

@@ -5,4 +5,6 @@
 mod disk;
 mod golden;
 mod liars;
+#[cfg(all(unix, feature = "memory"))]
+mod page;
 mod power;

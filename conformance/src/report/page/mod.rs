@@ -114,8 +114,10 @@ fn group_section(report: &Report, group: &[&Entry]) -> Markup {
                 (words::group(short)) " " span.short { (short) }
                 span.tally { (kept) " of " (group.len()) " kept" }
             }
-            @for entry in group {
-                (clause::clause(report, entry))
+            div.list {
+                @for entry in group {
+                    (clause::clause(report, entry))
+                }
             }
         }
     }

@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::kit::PATIENCE;
+/// The longest that anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The key under which the standard hands out elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
