@@ -179,6 +179,11 @@ impl Context {
         }
     }
 
+    /// Lets a lease that was just taken or renewed expire, to the millisecond where the clock can be set.
+    pub(crate) async fn expire(&self, ttl_ms: u64) {
+        self.pass_ms(if self.clock.is_some() { ttl_ms } else { ttl_ms + 1 }).await;
+    }
+
     /// Draws bytes that no other draw of this site gives, in any process.
     pub(crate) fn drawer(&self) -> Draw {
         Draw { site: self.site.clone(), drawn: Arc::clone(&self.drawn) }

@@ -210,7 +210,20 @@ async fn del_003_a_recreated_id_inherits_nothing_case_52(cx: &Context) -> Outcom
     // Keys, runs, attempts, streams, record keys, requests and epochs begin anew.
     let again = full_into(&kit, &new).await?;
     ensure_eq!(again, 1, "the attempt at an intent that the former life knew");
-    ensure_eq!(kit.acquire(&new, cx.lease_ms()).await?.epoch, 1, "the first epoch");
+    let held = kit.acquire(&new, cx.lease_ms()).await?;
+    ensure_eq!(held.epoch, 1, "the first epoch");
+    // Not even a life of the very same name, which a caller without luck may draw.
+    let whole = kit.commit().fence(held).op(Op::DeleteSession { session: new.clone(), force: true });
+    kit.apply(whole.op(Op::CreateSession(kit.new_session(&kit.life("beside"))))).await?;
+    kit.apply(kit.commit().op(Op::CreateSession(kit.new_session(&new)))).await?;
+    for purged in [false, true] {
+        if purged {
+            purge(&kit).await?;
+        }
+        ensure_eq!(kit.rows(kit.rows_of(&new)).await?.len(), 1, "rows of the same life, purged: {purged}");
+    }
+    kit.append(&new, vec![keyed("k", "once more")]).await?;
+    ensure_eq!(kit.texts(&new).await?, ["once more"], "the words of the same life");
     Ok(())
 }
 

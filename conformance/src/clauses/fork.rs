@@ -110,6 +110,14 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
         "the path of a fork of the whole session"
     );
     ensure_eq!(kit.rows(kit.rows_of(&source)).await?, before, "the parent after nine forks");
+    // The preview shows what a person said first, also when the assistant spoke before.
+    let greeted = kit.create("greeted").await?;
+    let greeting = turnkeep_core::commit::NewEntry { role: Some(name("assistant")), ..user("good morning") };
+    kit.append(&greeted, vec![greeting, user("hello")]).await?;
+    for (at, preview) in [(1, None), (2, Some("hello"))] {
+        let child = kit.fork(&greeted, &format!("greeted {at}"), no(at)).await?;
+        ensure_eq!(kit.row(&child).await?.preview.as_deref(), preview, "the preview of a fork at {at}");
+    }
     Ok(())
 }
 

@@ -193,7 +193,7 @@ async fn lea_002_a_lease_changes_hands_by_the_rules_only(cx: &Context) -> Outcom
     ensure_eq!(kit.acquire_as(first).await?.epoch, epoch, "the epoch after taking again what one holds");
     ensure_eq!(epoch_of(&kit, &lease).await?, epoch, "the epoch after takeovers that were refused");
 
-    cx.pass_ms(ttl + 1).await;
+    cx.expire(ttl).await;
     let liveness = other.lease(&session).await?.map(|view| (view.expired, view.liveness));
     let knows = cx.manifest.capabilities.owner_liveness;
     ensure_eq!(
@@ -278,7 +278,7 @@ async fn lea_003_a_late_write_by_the_former_holder_is_refused(cx: &Context) -> O
         kit.unchanged(&before, "a fence of somebody else").await?;
     }
     // Late, but nobody took over.
-    cx.pass_ms(ttl + 1).await;
+    cx.expire(ttl).await;
     kit.apply(write(&session, &held)).await?;
 
     let lost = |what: &'static str, fence: Fence, session: SessionRef| {
@@ -443,7 +443,7 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
     );
     ensure_eq!(kit.row(&session).await?, row, "the session after renewals");
     ensure_eq!(kit.mark(&session).await?, mark, "the mark after renewals");
-    cx.pass_ms(ttl + 1).await;
+    cx.expire(ttl).await;
     let wanted = || taking(&other, other.session_grant(&session, ttl));
     other.refused(wanted(), ErrorKind::LeaseHeld).await?;
 
@@ -451,7 +451,7 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
     cx.pass_ms(ttl * 4).await;
     kit.apply(renewing(&held, ttl)).await?;
     other.refused(wanted(), ErrorKind::LeaseHeld).await?;
-    cx.pass_ms(ttl + 1).await;
+    cx.expire(ttl).await;
     other.apply(wanted()).await?;
     let theirs = other.lease(&session).await?;
     let before = kit.snapshot().await?;

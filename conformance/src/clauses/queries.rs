@@ -32,7 +32,7 @@ clauses! { ($) queries_tests;
         catches: "a backend that applies a filter after the limit",
     }
     "QRY-004" qry_004_a_page_of_large_payloads_ends_early {
-        title: "A page ends early once its payloads reach 8 MiB, has a cursor then, and always holds at least one item.",
+        title: "A page ends early once its payloads and texts reach 8 MiB, has a cursor then, and always holds at least one item.",
         why: "A hundred attachments on one page take a host's memory.",
         catches: "a backend that fills a page to its limit, whatever it weighs, or never gets past a large item",
     }
@@ -415,6 +415,18 @@ async fn qry_004_a_page_of_large_payloads_ends_early(cx: &Context) -> Outcome {
     }
     let rows = kit.rows(kit.rows_of(&session)).await?;
     ensure_eq!(rows.len(), 8, "rows, the image among them, over all pages");
+    // A text counts like a payload.
+    let texts = kit.create("texts").await?;
+    for _ in 0..3 {
+        let text = Some("x".repeat(most / 2 + 1));
+        kit.append(&texts, vec![NewEntry { text, payload: payload("1"), ..user("") }]).await?;
+    }
+    let page = kit.store.entries(&kit.committed(&texts)).await?;
+    ensure_eq!(
+        (page.items.len(), page.next.is_some()),
+        (1, true),
+        "entries of large texts on the first page"
+    );
     large_rows(&kit).await
 }
 
@@ -454,7 +466,7 @@ async fn large_rows(kit: &Kit) -> Outcome {
         (2, true),
         "sessions on the first page, and whether more follow"
     );
-    ensure_eq!(kit.sessions(kit.list()).await?.len(), 5, "sessions over all pages");
+    ensure_eq!(kit.sessions(kit.list()).await?.len(), 6, "sessions over all pages");
     Ok(())
 }
 

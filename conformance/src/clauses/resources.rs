@@ -1,6 +1,7 @@
 //! Resources: what a store takes from its process, it gives back, and it does not grow with use.
 
 mod growth;
+mod receipts;
 mod times;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use growth::{
     res_003_a_long_reader_does_not_grow_the_log_case_46_case_51, res_007_bytes_per_append_stay_flat_case_48,
     res_008_listing_sessions_reads_no_bodies_case_49,
 };
+use receipts::res_009_receipts_that_nobody_can_ask_for_are_removed;
 use times::{elsewhere, res_006_times_round_trip_in_milliseconds};
 
 clauses! { ($) resources_tests;
@@ -90,6 +92,12 @@ clauses! { ($) resources_tests;
         cases: &["case-49"],
         timeout: Duration::from_secs(120),
         quiet: true,
+    }
+    "RES-009" res_009_receipts_that_nobody_can_ask_for_are_removed {
+        title: "Receipts of generated request ids are kept until they expire, and removed afterwards.",
+        level: Level::Should,
+        why: "A ledger with a row for every request ever made outgrows the conversations it protects.",
+        catches: "a backend that never cleans its ledger, or cleans it too early",
     }
 }
 

@@ -20,18 +20,27 @@ pub(super) async fn run_011_one_commit_on_several_sessions_keeps_them_apart(cx: 
         for session in &sessions {
             let entry = keyed(&format!("k{round}"), &format!("{} {round}", session.id));
             commit = commit.op(Op::Append { session: session.clone(), entries: vec![entry] });
-            for stream in ["log", "other"] {
-                let number = round * 10 + u64::from(stream == "other");
-                commit = commit.op(Op::AppendEvents {
-                    session: session.clone(),
-                    stream: name(stream),
-                    expect_next: Some(round),
-                    events: vec![event(session.id.as_str(), number)],
-                });
-            }
             let owned =
                 Put { owner: Some(session.clone()), ..put("c", session.id.as_str(), &round.to_string()) };
             commit = commit.op(Op::PutRecord(owned));
+        }
+        // One stream of all sessions after the other, so that neighbours differ in the session alone; then all streams
+        // of one session after the other, so that they differ in the stream alone.
+        let mut streams: Vec<_> = ["log", "other"]
+            .into_iter()
+            .flat_map(|stream| sessions.iter().map(move |of| (of, stream)))
+            .collect();
+        if round == 2 {
+            streams.sort_by_key(|(session, _)| session.id.clone());
+        }
+        for (session, stream) in streams {
+            let number = round * 10 + u64::from(stream == "other");
+            commit = commit.op(Op::AppendEvents {
+                session: session.clone(),
+                stream: name(stream),
+                expect_next: Some(round),
+                events: vec![event(session.id.as_str(), number)],
+            });
         }
     }
     let ended = |session: &SessionRef, to| Op::TransitionRun {

@@ -1,7 +1,7 @@
 //! DEL-006: filled and deleted in one commit.
 
 use turnkeep_core::commit::{NewEntry, Op, Parent, Put};
-use turnkeep_core::query::RowQuery;
+use turnkeep_core::query::{OwnerFilter, RecordQuery, RowQuery};
 use turnkeep_core::{Commit, ErrorKind, Expect, SessionRef};
 
 use super::{count_rows, purge};
@@ -43,13 +43,14 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
     // What is there before: a session that the commit works on and deletes, and two records that it takes over.
     let old = kit.create("old").await?;
     kit.append(&old, vec![user("before")]).await?;
-    kit.put(put("c", "taken", "\"before\"")).await?;
-    kit.put(put("c", "kept", "\"before\"")).await?;
+    for key in ["taken by gone", "taken by kept"] {
+        kit.put(put("c", key, "\"before\"")).await?;
+    }
 
     let (gone, kept) = (kit.create("gone").await?, kit.create("kept").await?);
     let mut commit = fill(&kit, fill(&kit, kit.commit(), &gone), &kept);
     commit = commit.op(Op::Append { session: old.clone(), entries: vec![user("within")] });
-    for (key, owner) in [("taken", &gone), ("kept", &kept)] {
+    for (key, owner) in [("taken by gone", &gone), ("taken by kept", &kept)] {
         commit = commit.op(Op::PutRecord(Put { owner: Some(owner.clone()), ..put("c", key, "\"within\"") }));
     }
     for session in [&gone, &old] {
@@ -77,7 +78,7 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
     let anew =
         reader.record("c", "gone").await?.map(|record| (record.owner, record.payload.as_str().to_owned()));
     ensure_eq!(anew, Some((None, "\"anew\"".to_owned())), "the record put after its owner was deleted");
-    ensure!(reader.record("c", "taken").await?.is_none(), "the record that it took along is back");
+    ensure!(reader.record("c", "taken by gone").await?.is_none(), "the record that it took along is back");
     let loose = reader.rows(RowQuery::unowned(reader.workspace.clone())).await?;
     ensure_eq!(loose.len(), 1, "records that nobody owns");
     reader.apply(reader.commit().op(forget("gone"))).await?;
@@ -94,12 +95,16 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
     };
     reader.apply(reader.commit().op(more)).await?;
     ensure!(reader.lease(&kept).await?.is_some(), "the lease of the other session is gone");
-    let record = reader.record("c", "kept").await?;
-    ensure_eq!(
-        record.and_then(|record| record.owner),
-        Some(kept.clone()),
-        "the owner of the record it took over"
-    );
+    reader.put(Put { owner: Some(kept.clone()), ..put("c", "later", "1") }).await?;
+    let owned = RecordQuery { owner: OwnerFilter::Session(kept.clone()), ..reader.collection("c") };
+    let owned: Vec<_> = reader
+        .records(owned)
+        .await?
+        .into_iter()
+        .map(|record| (record.ordinal, record.key.as_str().to_owned()))
+        .collect();
+    let expected = [(1, "kept"), (2, "taken by kept"), (3, "later")].map(|(at, key)| (at, key.to_owned()));
+    ensure_eq!(owned, expected, "records of the other session, with their places");
     reader.apply(reader.commit().op(Op::DeleteSession { session: kept.clone(), force: true })).await?;
     let again = reader.create("kept").await?;
     reader.append(&again, vec![keyed("k", "new")]).await?;

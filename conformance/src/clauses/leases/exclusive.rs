@@ -179,7 +179,7 @@ pub(super) async fn lea_004_exclusive_work_needs_the_lease_and_shared_work_does_
     let session = worked_on(&kit, "s").await?;
     kit.start(&session, run("new")).await?;
     let held = kit.acquire(&session, ttl).await?;
-    cx.pass_ms(ttl + 1).await;
+    cx.expire(ttl).await;
     let before = kit.snapshot().await?;
     for op in exclusive_ops(&session) {
         let what = format!("{op:?} over an expired lease while a run is active");
