@@ -70,7 +70,11 @@ async fn cap_001_what_is_not_declared_refuses_and_does_nothing(cx: &Context) -> 
         let after: Vec<_> = maintenance.workspaces().await?.iter().map(|id| id.as_str().to_owned()).collect();
         ensure_eq!((workspaces.len(), after), (1, vec!["another".to_owned(), "w".to_owned()]), "workspaces");
         another.delete(&session).await?;
-        ensure_eq!(maintenance.workspaces().await?, [kit.workspace.clone()], "workspaces that have anything");
+        ensure_eq!(
+            maintenance.workspaces().await?,
+            vec![kit.workspace.clone()],
+            "workspaces that have anything"
+        );
     }
     Ok(())
 }
