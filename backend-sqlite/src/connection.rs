@@ -145,7 +145,8 @@ pub(crate) fn use_rollback(conn: &Connection) -> Result<()> {
     if mode.eq_ignore_ascii_case("persist") {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Io, "this file system allows neither a write-ahead log nor a rollback journal")
+    Err(Error::new(ErrorKind::Io, "this file system allows neither a write-ahead log nor a rollback journal; keep the store on a local disk, under \
+         another path or state home")
         .with("journal_mode", mode))
 }
 

@@ -149,7 +149,9 @@ fn info(
     let mut info = StoreInfo::new("sqlite", env!("CARGO_PKG_VERSION"), durability, owners.me);
     let journal = match journal {
         Journal::Wal => "write-ahead log",
-        Journal::Rollback => "rollback journal, because a write-ahead log is impossible here",
+        Journal::Rollback => {
+            "rollback journal, because this file system refuses a write-ahead log: a local disk is faster"
+        }
     };
     let (version, sync) = (rusqlite::version(), options.synchronous.pragma());
     info.engine = format!("SQLite {version}, {journal}, synchronous={sync}");

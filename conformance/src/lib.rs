@@ -20,6 +20,8 @@
 //! Each test gets a fresh site, its own runtime and a bounded time, and removes the site afterwards. A test is named
 //! after its clause, `ord_001_…`, and ends with the reported cases it covers: `…_case_01_case_02`.
 //! [`registry`] lists the clauses without opening anything; [`runner::run`] runs one and answers a [`Verdict`].
+//!
+//! `docs/backend-guide.md` in the repository takes a backend's author from nothing to a certificate.
 
 #[macro_use]
 mod macros;

@@ -320,8 +320,9 @@ fn case_31_the_linked_engine_has_no_log_fault() {
     close(&store);
 }
 
+/// A file layer without shared memory refuses a write-ahead log just as a network file system does.
 #[test]
-fn without_shared_memory_a_rollback_journal_keeps_the_store_durable() {
+fn case_54_where_a_log_is_refused_a_rollback_journal_keeps_the_store_durable_and_is_named() {
     let (_folder, path) = fresh();
     let dotfile = || SqliteOptions::new(&path).vfs("unix-dotfile").open_blocking().unwrap();
     let store = dotfile();

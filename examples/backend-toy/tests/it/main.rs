@@ -2,5 +2,7 @@
 
 mod conformance;
 mod disk;
+mod first;
 mod golden;
+mod guide;
 mod harness;
