@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::kit::{Home, Ran, Running};
+use crate::kit::{Home, PATIENCE, Ran, Running};
 
 /// Runs it with its own folder for temporary files, and looks that nothing is left there.
 fn certify(home: &Home, args: &[&str]) -> Ran {
@@ -165,6 +165,66 @@ fn ctrl_c_ends_everything_and_removes_what_was_made() {
         assert_eq!(verdict(&report, "CAP-003"), "not_run");
         assert!(!home.project().join("out/certificate.json").exists());
     }
+}
+
+/// Processes whose command line has this text.
+#[cfg(target_os = "linux")]
+fn processes_with(text: &str) -> usize {
+    let running =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    running.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_process_outlives_a_killed_certification() {
+    let home = Home::new();
+    let work = home.path("work");
+    fs::create_dir_all(&work).unwrap();
+    let url = format!("sqlite:{}", work.display());
+    let running = Running::start(command(&home, &[&url, "--report", "out"]));
+    let begun = std::time::Instant::now();
+    // This one, and at least one that it started.
+    while processes_with(&url) < 2 {
+        assert!(begun.elapsed() < PATIENCE, "no clause was asked");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(running.kill().code, 137);
+    let killed = std::time::Instant::now();
+    while processes_with(&url) > 0 {
+        assert!(killed.elapsed() < PATIENCE, "a process of a clause goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_backend_that_keeps_its_promises_earns_a_certificate_that_holds() {
+    let home = Home::new();
+    let ran = certify(&home, &["memory:", "--report", "out"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+    assert!(ran.out.contains("CERTIFIED: memory") && ran.out.contains("out/certificate.json"), "{}", ran.out);
+    let folder = home.project().join("out");
+    let certificate = fs::read_to_string(folder.join("certificate.json")).unwrap();
+    let certificate: Value = serde_json::from_str(&certificate).unwrap();
+    assert_eq!((&certificate["run"]["tier"], &certificate["counts"]["fail"]), (&"full".into(), &0.into()));
+    let held = certify(&home, &["verify", "out"]);
+    assert_eq!(held.code, 0, "{}", held.out);
+    assert!(held.out.starts_with("holds: memory"), "{}", held.out);
+
+    let path = folder.join("report.json");
+    let touched = fs::read_to_string(&path).unwrap().replacen(
+        "\"verdict\": \"unsupported\"",
+        "\"verdict\": \"pass\"",
+        1,
+    );
+    fs::write(&path, touched).unwrap();
+    let refused = certify(&home, &["verify", "out"]);
+    assert_eq!(refused.code, 17);
+    assert!(refused.out.contains("issued for another report"), "{}", refused.out);
+    // A smaller report takes the certificate of the larger one away.
+    let ran = certify(&home, &["memory:", "--only", "ID-001", "--report", "out"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!folder.join("certificate.json").exists(), "a certificate stands beside a part");
 }
 
 #[test]
