@@ -22,6 +22,9 @@ use crate::tier::Tier;
 /// How long a soak takes if nobody says.
 const SOAK: Duration = Duration::from_secs(600);
 
+/// Kinds of evidence that a terminal shows; the report has them all.
+const EVIDENCE: usize = 8;
+
 /// Lines of a failure that a terminal shows; the report has them all.
 const DETAIL_LINES: usize = 12;
 
@@ -130,10 +133,15 @@ fn tell(report: &Report, files: &Files, folder: &Path, out: &mut dyn Write) -> R
     }
     writeln!(out)?;
     let took = report.run.ended.since_ms(report.run.began).max(0).unsigned_abs();
-    let evidence = words::evidence(&report.counted()).join(", ");
+    let mut evidence = words::evidence(&report.counted());
+    let more = evidence.len().saturating_sub(EVIDENCE);
+    evidence.truncate(EVIDENCE);
+    if more > 0 {
+        evidence.push(format!("and {more} more in the report"));
+    }
     let pairs = [
         ("clauses", counts(report)),
-        ("rests on", evidence),
+        ("rests on", evidence.join(", ")),
         ("took", words::duration(took)),
         ("again", report.run.command.clone()),
         ("report", files.page.display().to_string()),

@@ -188,9 +188,11 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-/// What answers rest on: `1,204 images`.
+/// What answers rest on, the most first: `1,204 images`. What did not come up is left out.
 pub(crate) fn evidence(counted: &BTreeMap<String, u64>) -> Vec<String> {
-    counted.iter().map(|(what, count)| format!("{} {what}", thousands(*count))).collect()
+    let mut counted: Vec<(&String, &u64)> = counted.iter().filter(|(_, count)| **count > 0).collect();
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    counted.into_iter().map(|(what, count)| format!("{} {what}", thousands(*count))).collect()
 }
 
 /// What the clauses of a group are about.
@@ -211,6 +213,13 @@ pub(crate) const fn durability(class: Durability) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_begins_with_the_most_and_leaves_out_what_did_not_come_up() {
+        let counted = [("images", 1204), ("busy", 0), ("steps", 5000)];
+        let counted = counted.map(|(what, count)| (what.to_owned(), count)).into();
+        assert_eq!(evidence(&counted), ["5,000 steps", "1,204 images"]);
+    }
 
     #[test]
     fn numbers_and_times_are_written_for_people() {
