@@ -35,7 +35,7 @@ pub(super) fn delete<'a>(cx: &'a Context, role: &'a str) -> Running<'a> {
     })
 }
 
-/// Smoke: 3 kills, full: 18, soak: 300; one third each in the delete, right after it and in the purge.
+/// Smoke: 3 kills, full: 18, soak: 300, of three kinds.
 pub(super) async fn del_004_a_kill_leaves_a_session_or_deletes_it(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let stays = full(&kit, "stays").await?;
@@ -52,8 +52,12 @@ pub(super) async fn del_004_a_kill_leaves_a_session_or_deletes_it(cx: &Context) 
         let session = large(&kit, "large").await?;
         let before = everything(&kit, &session).await?;
         cx.leave(kit).await?;
-        let line = 1 + usize::try_from(kill % 3).unwrap_or(0);
-        let moment = Moment::line(line).later(cx.pick("DEL-004", kill, 6_000));
+        // In the delete, right after it, when its purge has just begun, and in the purge.
+        let moment = match kill % 3 {
+            0 => Moment::line(1).later(cx.pick("DEL-004", kill, 4_000)),
+            1 => Moment::line(2),
+            _ => Moment::line(2).later(cx.pick("DEL-004", kill, 6_000)),
+        };
         let books = cx.killed("large", moment).await?;
         let kit = cx.kit().await?;
         if whole_or_gone(&kit, &session, &before, &books).await? {
