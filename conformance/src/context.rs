@@ -9,6 +9,7 @@ use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::{Clock, Error, ManualClock, Result, Store};
 
 use crate::backend::StoreFacts;
+use crate::crash::Deadly;
 use crate::disk::Disk;
 use crate::harness::{Harness, Manifest, OpenWith, Site};
 use crate::kit::Kit;
@@ -27,6 +28,7 @@ pub struct Context {
     opened: Mutex<Vec<Weak<dyn Store>>>,
     drawn: Arc<AtomicU64>,
     counted: Mutex<BTreeMap<String, u64>>,
+    pub(crate) deadly: Deadly,
     facts: OnceLock<StoreFacts>,
 }
 
@@ -43,6 +45,7 @@ impl Context {
             opened: Mutex::new(Vec::new()),
             drawn: Arc::new(AtomicU64::new(0)),
             counted: Mutex::default(),
+            deadly: Deadly::default(),
             facts: OnceLock::new(),
         }
     }
@@ -102,7 +105,14 @@ impl Context {
 
     /// Opens another site with the clock of this context.
     pub(crate) async fn try_open_at(&self, site: &Site) -> Result<Arc<dyn Store>> {
-        let store = self.harness.open(site, OpenWith { clock: self.shared_clock() }).await?;
+        let with = OpenWith { clock: self.shared_clock() };
+        let store = match self.doomed() {
+            None => self.harness.open(site, with).await?,
+            Some(disk) => {
+                let opened = self.harness.open_on(site, disk, with).await?;
+                opened.ok_or_else(|| Error::unsupported("opening on a disk"))?
+            }
+        };
         self.facts.get_or_init(|| StoreFacts::of(store.info(), site));
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&store));
         Ok(store)

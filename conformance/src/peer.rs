@@ -18,6 +18,9 @@ const SITE: &str = "TURNKEEP_CONFORMANCE_SITE";
 /// Set in the process that a clause has for itself.
 const ALONE: &str = "TURNKEEP_CONFORMANCE_ALONE";
 
+/// The call to its disk at which a peer ends on the spot.
+const DIES: &str = "TURNKEEP_CONFORMANCE_DIES_AT";
+
 /// What marks a line as said by a peer; test programs print lines of their own around it.
 const TELL: &str = "peer> ";
 
@@ -93,6 +96,11 @@ impl PeerCommand {
         self.start(&[(ROLE, role), (SITE, site.as_str())])
     }
 
+    /// Starts a peer in a role on a site, on a disk on which it ends at a call that changes something.
+    pub(crate) fn start_doomed(&self, role: &str, site: &Site, call: u64) -> Outcome<Peer> {
+        self.start(&[(ROLE, role), (SITE, site.as_str()), (DIES, &call.to_string())])
+    }
+
     /// Starts the whole test in a process of its own.
     pub(crate) fn start_alone(&self, longest: Duration) -> Outcome<Peer> {
         let mut peer = self.start(&[(ALONE, "1"), (fragment::RUN, fragment::run())])?;
@@ -106,6 +114,11 @@ pub(crate) fn assigned() -> Option<(String, Site)> {
     let role = std::env::var(ROLE).ok()?;
     let site = std::env::var(SITE).ok()?;
     Some((role, Site::new(site)))
+}
+
+/// The call to its disk at which this process ends, if it was started so.
+pub(crate) fn doom() -> Option<u64> {
+    std::env::var(DIES).ok()?.parse().ok()
 }
 
 /// Whether this process was started for one clause alone.
@@ -202,8 +215,14 @@ impl Peer {
     pub(crate) async fn kill(mut self) -> Outcome<Killed> {
         // Who has ended already cannot be killed; the status says so.
         let _ = self.child.kill();
-        let status = self.settled(Instant::now() + SETTLES).await?;
+        self.ends = self.ends.min(Instant::now() + SETTLES);
+        self.died().await
+    }
+
+    /// Waits until it is dead, and gives everything that it had said by then.
+    pub(crate) async fn died(mut self) -> Outcome<Killed> {
         while self.hear().await?.is_some() {}
+        let status = self.settled(self.ends).await?;
         let by_itself = cfg!(unix) && status.code().is_some();
         if by_itself && !status.success() {
             return Err(self.failure(status).await);
@@ -277,6 +296,14 @@ impl Context {
         let command =
             self.settings.peers.as_ref().ok_or_else(|| Stop::not_run("this runner starts no processes"))?;
         command.start(&[(ROLE, role), (SITE, self.site.as_str()), ("TZ", zone)])
+    }
+
+    /// Starts another process on a site, on a disk on which it ends at a call that changes something.
+    pub(crate) fn start_doomed(&self, role: &str, site: &Site, call: u64) -> Outcome<Peer> {
+        let command = self.settings.peers.as_ref();
+        command
+            .ok_or_else(|| Stop::not_run("this runner starts no processes"))?
+            .start_doomed(role, site, call)
     }
 
     /// Starts another process on another site.

@@ -262,6 +262,9 @@ pub(crate) fn run_peer(
     let runtime = runtime(clause.runtime).map_err(|verdict| Stop::error(verdict.to_string()))?;
     let outcome = runtime.block_on(async {
         let cx = Context::new(harness, site, settings);
+        if let Some(call) = peer::doom() {
+            cx.dies_at(call);
+        }
         let played = async {
             if role == PROBE {
                 return look(&cx).await;
@@ -273,6 +276,7 @@ pub(crate) fn run_peer(
         };
         let outcome = tokio::time::timeout(clause.timeout, played).await;
         let _ = tokio::time::timeout(TEARDOWN, cx.close_all()).await;
+        cx.tell_changes()?;
         outcome.unwrap_or_else(|_| Err(Stop::error(format!("the role {role} did not end"))))
     });
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -82,6 +82,7 @@ pub(super) fn live<'a>(cx: &'a Context, _role: &'a str) -> Running<'a> {
 }
 
 /// Smoke: 5 kills, each at another step; full: one at each of 18 lines; soak: 50 at each.
+/// Where there is a disk, also at 5, 30 and all calls of the engine that change something.
 pub(super) async fn rec_001_a_store_opens_after_a_kill_at_any_point(cx: &Context) -> Outcome {
     let (rounds, every) = cx.scaled((1, 4), (1, 1), (50, 1));
     for round in 0..rounds {
@@ -89,25 +90,54 @@ pub(super) async fn rec_001_a_store_opens_after_a_kill_at_any_point(cx: &Context
             let micros = cx.pick("REC-001", round * LINES + line, 3_000);
             let at = Moment::line(usize::try_from(line).unwrap_or(0));
             let moment = if (round + line / 2).is_multiple_of(2) { at } else { at.later(micros) };
-            let site =
-                cx.harness.provision().await.map_err(|error| Stop::error(format!("no site: {error}")))?;
-            let outcome = lived(cx, &site, moment).await;
-            let removed = cx.harness.destroy(&site).await;
-            outcome?;
-            removed.map_err(|error| Stop::error(format!("the site could not be removed: {error}")))?;
+            let site = provision(cx).await?;
+            let outcome = match cx.kill_at(cx.start_peer_at("live", &site)?, moment).await {
+                Ok(books) => lived(cx, &site, &books).await,
+                Err(stop) => Err(stop),
+            };
+            removed(cx, &site, outcome).await?;
         }
+    }
+    if cx.has_disk().await? { at_calls(cx).await } else { Ok(()) }
+}
+
+/// Kills within, at calls of the engine that are spread over the whole life.
+async fn at_calls(cx: &Context) -> Outcome {
+    let site = provision(cx).await?;
+    let counted = cx.changes_of("live", &site).await;
+    let all = *counted.as_ref().unwrap_or(&0);
+    removed(cx, &site, counted.map(drop)).await?;
+    let points = cx.scaled(5, 30, all).min(all);
+    for point in 0..points {
+        let (from, to) = (all * point / points, all * (point + 1) / points);
+        let call = from + cx.pick("REC-001 calls", point, to - from);
+        let site = provision(cx).await?;
+        let outcome = match cx.killed_at_call("live", &site, call).await {
+            Ok(books) => lived(cx, &site, &books).await,
+            Err(stop) => Err(stop),
+        };
+        removed(cx, &site, outcome).await?;
     }
     Ok(())
 }
 
-async fn lived(cx: &Context, site: &Site, moment: Moment) -> Outcome {
-    let books = cx.kill_at(cx.start_peer_at("live", site)?, moment).await?;
+async fn provision(cx: &Context) -> Outcome<Site> {
+    cx.harness.provision().await.map_err(|error| Stop::error(format!("no site: {error}")))
+}
+
+async fn removed(cx: &Context, site: &Site, outcome: Outcome) -> Outcome {
+    let removed = cx.harness.destroy(site).await;
+    outcome?;
+    removed.map_err(|error| Stop::error(format!("the site could not be removed: {error}")))
+}
+
+async fn lived(cx: &Context, site: &Site, books: &Books) -> Outcome {
     let stage = books.open.first().or(books.done.last()).cloned().unwrap_or_default();
     let store = cx.try_open_at(site).await.map_err(|error| {
         Stop::fail(format!("killed at {stage:?}, the store does not open without help: {error}"))
     })?;
     let kit = Kit::new(store, cx);
-    let outcome = opened(&kit, &books).await;
+    let outcome = opened(&kit, books).await;
     kit.store.close().await?;
     outcome
 }
