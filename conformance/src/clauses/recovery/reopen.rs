@@ -82,7 +82,7 @@ pub(super) fn live<'a>(cx: &'a Context, _role: &'a str) -> Running<'a> {
 }
 
 /// Smoke: 5 kills, each at another step; full: one at each of 18 lines; soak: 50 at each.
-/// Where there is a disk, also at 5, 30 and all calls of the engine that change something.
+/// Where there is a disk, also at 3, 30 and all calls of the engine that change something.
 pub(super) async fn rec_001_a_store_opens_after_a_kill_at_any_point(cx: &Context) -> Outcome {
     let (rounds, every) = cx.scaled((1, 4), (1, 1), (50, 1));
     for round in 0..rounds {
@@ -107,7 +107,7 @@ async fn at_calls(cx: &Context) -> Outcome {
     let counted = cx.changes_of("live", &site).await;
     let all = *counted.as_ref().unwrap_or(&0);
     removed(cx, &site, counted.map(drop)).await?;
-    let points = cx.scaled(5, 30, all).min(all);
+    let points = cx.scaled(3, 30, all).min(all);
     for point in 0..points {
         let (from, to) = (all * point / points, all * (point + 1) / points);
         let call = from + cx.pick("REC-001 calls", point, to - from);
