@@ -9,6 +9,7 @@ use turnkeep_core::Result;
 use crate::error::{closed, compaction, contained, database, transaction};
 use crate::files::Locked;
 use crate::medium::Syncs;
+use crate::options::Media;
 use crate::source::Source;
 
 /// The open database of a store. Shared by the writer, the readers and long work.
@@ -20,6 +21,8 @@ pub(crate) struct Database {
     pub(crate) quick_repair: bool,
     syncs: Arc<Syncs>,
     open: Box<Open>,
+    /// For further files, such as backups.
+    pub(crate) media: Media,
 }
 
 /// Opens the engine on the locked file.
@@ -46,9 +49,10 @@ impl Database {
         locked: Arc<Locked>,
         quick_repair: bool,
         syncs: Arc<Syncs>,
+        media: Media,
     ) -> Result<Self> {
         let engine = RwLock::new(Engine::Open(contained(&open)?));
-        Ok(Self { engine, locked, quick_repair, syncs, open })
+        Ok(Self { engine, locked, quick_repair, syncs, open, media })
     }
 
     /// How many syncs worked so far, and how many failed.

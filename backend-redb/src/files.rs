@@ -31,7 +31,7 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf> {
     if !folder.exists() {
         create_private_folder(folder)
             .map_err(|error| failed("make the folder of the store", folder, error))?;
-        sync_folder(folder.parent());
+        turnkeep_core::local::Files::default().sync_folder(folder.parent());
     }
     let folder =
         fs::canonicalize(folder).map_err(|error| failed("find the folder of the store", folder, error))?;
@@ -89,28 +89,6 @@ pub(crate) fn is_absent(path: &Path) -> Result<bool> {
 
 fn invalid(message: &str, path: &Path) -> Error {
     Error::new(ErrorKind::Invalid, message).with("path", path.display())
-}
-
-/// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
-pub(crate) fn sync_folder(folder: Option<&Path>) {
-    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
-}
-
-/// Gives a finished file its name, unless somebody took it meanwhile. `false` when it is taken.
-pub(crate) fn publish(unfinished: &Path, to: &Path) -> Result<bool> {
-    match fs::hard_link(unfinished, to) {
-        Ok(()) => {
-            let _ = fs::remove_file(unfinished);
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
-        // Without hard links there is a moment in which a name that appears would be replaced.
-        Err(_) if to.exists() => return Ok(false),
-        Err(_) => fs::rename(unfinished, to).map_err(|error| failed("name the file", to, error))?,
-    }
-    sync_folder(to.parent());
-    Ok(true)
 }
 
 /// A name beside `path` that nobody else uses.

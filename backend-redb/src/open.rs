@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redb::{Durability, ReadableDatabase};
-use turnkeep_core::local::owner::private;
 use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers, random_owner};
 use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, OwnerId, Result, StoreInfo};
 
@@ -12,7 +11,7 @@ use crate::database::Database;
 use crate::error::{self, contained, file as failed};
 use crate::files::{self, Locked};
 use crate::medium::{Disk, FileMedium, Syncs};
-use crate::options::RedbOptions;
+use crate::options::{Media, RedbOptions};
 use crate::probe;
 use crate::read::{newest_activity, read_workspace};
 use crate::source::{Source, Span, Toward};
@@ -30,7 +29,7 @@ pub(crate) fn open(options: RedbOptions) -> Result<RedbStore> {
 fn open_steps(options: RedbOptions) -> Result<RedbStore> {
     let path = files::locate(&options.path)?;
     if files::is_absent(&path)? {
-        create(&path)?;
+        create(&path, &options.media)?;
     }
     let owner = random_owner()?;
     let locked = Arc::new(Locked::take(&path, owner, options.busy_timeout)?);
@@ -48,7 +47,7 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
         let (options, locked, syncs) = (options.clone(), Arc::clone(locked), Arc::clone(&syncs));
         Box::new(move || open_engine(&options, &locked, &syncs))
     };
-    let database = Database::open(open, Arc::clone(locked), quick_repair, syncs)
+    let database = Database::open(open, Arc::clone(locked), quick_repair, syncs, options.media.clone())
         .map_err(|error| error.with("path", locked.path.display()))?;
     let database = Arc::new(database);
     if found == probe::Found::NeedsRepair {
@@ -75,40 +74,40 @@ fn open_engine(options: &RedbOptions, locked: &Arc<Locked>, syncs: &Arc<Syncs>) 
         builder.set_repair_callback(move |session| progress(session.progress()));
     }
     // The lock is given back by whoever knows that all is over: the database, or the opening that failed.
-    let disk = Disk::counted((options.medium)(file), Arc::clone(syncs));
+    let disk = Disk::counted(options.media.of(&locked.path, file), Arc::clone(syncs));
     builder.create_with_backend(disk).map_err(error::database)
 }
 
 /// Makes a store whole under another name and gives it its own then, so that no kill leaves half of one.
-fn create(path: &Path) -> Result<()> {
+fn create(path: &Path, media: &Media) -> Result<()> {
     files::tidy(path);
     let unfinished = files::unfinished(path)?;
-    let made = make(&unfinished).and_then(|()| files::publish(&unfinished, path));
+    let publish =
+        |()| media.files.publish(&unfinished, path).map_err(|error| failed("name the file", path, error));
+    let made = make(&unfinished, media).and_then(publish);
     if !matches!(made, Ok(true)) {
-        let _ = std::fs::remove_file(&unfinished);
+        let _ = media.files.remove(&unfinished);
     }
     // Whoever was first has made it: it is opened like any other.
     made.map(drop)
 }
 
-fn make(path: &Path) -> Result<()> {
-    let file = private()
-        .create_new(true)
-        .open(path)
-        .map_err(|error| failed("create the file of the store", path, error))?;
+fn make(path: &Path, media: &Media) -> Result<()> {
+    let file =
+        media.files.create(path).map_err(|error| failed("create the file of the store", path, error))?;
     // Says to a tidying neighbour that somebody is at it.
     file.try_lock().map_err(|_| {
         Error::new(ErrorKind::Io, "the file system has no file locks, which a redb store stands on")
             .with("path", path.display())
     })?;
     let clone = file.try_clone().map_err(|error| failed("create the file of the store", path, error))?;
-    let disk = Disk::new(Box::new(FileMedium(clone)));
+    let disk = Disk::new(media.of(path, clone));
     contained(|| {
         let engine = redb::Builder::new().create_with_backend(disk).map_err(error::database)?;
         fill(&engine)?;
         engine.close().map_err(error::database)
     })?;
-    file.sync_all().map_err(|error| failed("sync the file of the store", path, error))?;
+    media.files.sync(&file, path).map_err(|error| failed("sync the file of the store", path, error))?;
     let _ = file.unlock();
     Ok(())
 }

@@ -7,12 +7,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::limits::{GROUP_COMMITS, Limits};
+use turnkeep_core::local::Files;
 use turnkeep_core::{Clock, Result, SystemClock};
 
 use crate::RedbStore;
 use crate::medium::{FileMedium, Medium};
 
-type MakeMedium = dyn Fn(File) -> Box<dyn Medium> + Send + Sync;
+type MakeMedium = dyn Fn(&Path, File) -> Box<dyn Medium> + Send + Sync;
+
+/// What is between the engine and its files.
+#[derive(Clone)]
+pub(crate) struct Media {
+    pub(crate) files: Files,
+    medium: Arc<MakeMedium>,
+}
+
+impl fmt::Debug for Media {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Media").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Media {
+    /// The medium of an open file.
+    pub(crate) fn of(&self, path: &Path, file: File) -> Box<dyn Medium> {
+        (self.medium)(path, file)
+    }
+}
 type Progress = dyn Fn(f64) + Send + Sync;
 
 /// How to open a [`RedbStore`].
@@ -27,7 +48,7 @@ pub struct RedbOptions {
     pub(crate) cache_bytes: usize,
     pub(crate) quick_repair: bool,
     pub(crate) progress: Option<Arc<Progress>>,
-    pub(crate) medium: Arc<MakeMedium>,
+    pub(crate) media: Media,
 }
 
 impl fmt::Debug for RedbOptions {
@@ -54,7 +75,7 @@ impl RedbOptions {
             cache_bytes: 64 * 1024 * 1024,
             quick_repair: true,
             progress: None,
-            medium: Arc::new(|file| Box::new(FileMedium(file))),
+            media: Media { files: Files::default(), medium: Arc::new(|_, file| Box::new(FileMedium(file))) },
         }
     }
 
@@ -120,8 +141,16 @@ impl RedbOptions {
     /// Puts something between the engine and the file. For tests of power losses and failing disks.
     #[doc(hidden)]
     #[must_use]
-    pub fn medium(mut self, make: impl Fn(File) -> Box<dyn Medium> + Send + Sync + 'static) -> Self {
-        self.medium = Arc::new(make);
+    pub fn medium(mut self, make: impl Fn(&Path, File) -> Box<dyn Medium> + Send + Sync + 'static) -> Self {
+        self.media.medium = Arc::new(make);
+        self
+    }
+
+    /// Watches what is done to files as such, beside the engine. For tests of power losses.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn files(mut self, files: Files) -> Self {
+        self.media.files = files;
         self
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use turnkeep_core::local::owner::{create_private_folder, private};
+use turnkeep_core::local::owner::create_private_folder;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::io;
@@ -42,7 +42,7 @@ impl Files {
         if !folder.exists() {
             create_private_folder(folder)
                 .map_err(|error| io("make the folder of the database", folder, error))?;
-            sync_folder(folder.parent());
+            turnkeep_core::local::Files::default().sync_folder(folder.parent());
         }
         let folder =
             fs::canonicalize(folder).map_err(|error| io("find the folder of the database", folder, error))?;
@@ -144,10 +144,10 @@ impl Files {
     ///
     /// # Errors
     /// What the file system answers.
-    pub(crate) fn create(&self) -> Result<()> {
-        match private().create_new(true).open(&self.db) {
+    pub(crate) fn create(&self, files: &turnkeep_core::local::Files) -> Result<()> {
+        match files.create(&self.db) {
             Ok(_) => {
-                sync_folder(self.db.parent());
+                files.sync_folder(self.db.parent());
                 Ok(())
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -193,11 +193,4 @@ fn make_private(path: &Path) -> std::io::Result<()> {
 #[cfg(not(unix))]
 fn make_private(_path: &Path) -> std::io::Result<()> {
     Ok(())
-}
-
-/// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
-pub(crate) fn sync_folder(folder: Option<&Path>) {
-    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    }
 }

@@ -84,7 +84,7 @@ fn in_turn(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result<
     // Whoever was first in line may have made it meanwhile.
     if files.is_fresh()? {
         files.check_no_orphan()?;
-        files.create()?;
+        files.create(&options.files)?;
     }
     let mut conn = open_for_writing(files, options)?;
     let found = match probe::inspect(&conn, &files.db) {

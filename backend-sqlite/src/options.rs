@@ -51,6 +51,7 @@ pub struct SqliteOptions {
     pub(crate) group: usize,
     pub(crate) max_bytes: Option<u64>,
     pub(crate) vfs: Option<String>,
+    pub(crate) files: turnkeep_core::local::Files,
 }
 
 impl SqliteOptions {
@@ -67,6 +68,7 @@ impl SqliteOptions {
             group: GROUP_COMMITS,
             max_bytes: None,
             vfs: None,
+            files: turnkeep_core::local::Files::default(),
         }
     }
 
@@ -125,6 +127,14 @@ impl SqliteOptions {
     #[must_use]
     pub fn vfs(mut self, name: impl Into<String>) -> Self {
         self.vfs = Some(name.into());
+        self
+    }
+
+    /// Watches what is done to files as such, beside the engine. For tests of power losses.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn files(mut self, files: turnkeep_core::local::Files) -> Self {
+        self.files = files;
         self
     }
 

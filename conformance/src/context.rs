@@ -194,6 +194,11 @@ impl Context {
         self.pass_ms(if self.clock.is_some() { ttl_ms } else { ttl_ms + 1 }).await;
     }
 
+    /// A name that no other draw of this site gives, for a folder of the clause's own.
+    pub(crate) fn drawn_name(&self) -> String {
+        turnkeep_core::Incarnation::from_bytes(self.drawer().next()).to_string()
+    }
+
     /// Draws bytes that no other draw of this site gives, in any process.
     pub(crate) fn drawer(&self) -> Draw {
         Draw { site: self.site.clone(), drawn: Arc::clone(&self.drawn) }

@@ -5,13 +5,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use turnkeep_conformance::Site;
-use turnkeep_conformance::disk::{Call, Disk, FileId, Flush, MAIN};
+use turnkeep_conformance::disk::{Call, Disk, FileId, Flush, Names};
 use turnkeep_redb::{Medium, RedbOptions};
 
+use crate::folder;
+
 /// Puts a disk under the engine.
-pub(crate) fn on_disk(options: RedbOptions, _site: &Site, disk: &Disk) -> RedbOptions {
+pub(crate) fn on_disk(options: RedbOptions, site: &Site, disk: &Disk) -> RedbOptions {
+    let names = Names::of(&folder::path(site));
+    let options = options.files(disk.watching(&names));
     let disk = disk.clone();
-    options.medium(move |file| Box::new(OnDisk::new(file, disk.clone())))
+    options.medium(move |path, file| Box::new(OnDisk::new(&names.short(path), file, disk.clone())))
 }
 
 /// The file of a store, with a disk that is asked and told of everything.
@@ -24,8 +28,8 @@ struct OnDisk {
 }
 
 impl OnDisk {
-    fn new(file: File, disk: Disk) -> Self {
-        let id = disk.file(MAIN, || {
+    fn new(name: &str, file: File, disk: Disk) -> Self {
+        let id = disk.file(name, || {
             let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
             file.read_exact_at(&mut bytes, 0)?;
             Ok(bytes)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
-use turnkeep_conformance::disk::{Disk, Image};
+use turnkeep_conformance::disk::{Disk, Image, Names};
 use turnkeep_conformance::{Damage, Fixture, Harness, Manifest, OpenWith, Policies, Site, TableCount};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::limits::Limits;
@@ -36,8 +36,11 @@ fn options(site: &Site, with: OpenWith) -> SqliteOptions {
 /// # Errors
 /// When the engine takes no file layer.
 pub(crate) fn on_disk(options: SqliteOptions, site: &Site, disk: &Disk) -> Result<SqliteOptions> {
-    let vfs = turnkeep_test_vfs::register(disk, &path(site));
-    Ok(options.vfs(vfs.map_err(|error| failed("register a file layer", error))?))
+    let path = path(site);
+    let vfs = turnkeep_test_vfs::register(disk, &path);
+    Ok(options
+        .files(disk.watching(&Names::of(&path)))
+        .vfs(vfs.map_err(|error| failed("register a file layer", error))?))
 }
 
 /// A connection that bypasses the store.

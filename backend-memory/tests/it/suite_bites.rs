@@ -98,9 +98,9 @@ const BROKEN: &[(Twist, &[&str])] = &[
 /// What a wrapper around a good store cannot break, or what needs a store that outlives its handles.
 const OUT_OF_REACH: &[&str] = &[
     "RUN-001", "REC-005", "REC-007", "ISO-006", "CON-005", "CON-008", "CON-010", "IDM-003", "LIM-005",
-    "DUR-002", "DUR-003", "DUR-004", "DUR-005", "DUR-008", "DUR-009", "GRP-002", "MIG-001", "MIG-002",
-    "MIG-003", "MIG-005", "RES-001", "RES-002", "RES-003", "RES-005", "RES-007", "RES-008", "LEA-007",
-    "RST-002", "CAP-002", "CAP-003",
+    "DUR-002", "DUR-003", "DUR-004", "DUR-005", "DUR-006", "DUR-007", "DUR-008", "DUR-009", "GRP-002",
+    "MIG-001", "MIG-002", "MIG-003", "MIG-005", "RES-001", "RES-002", "RES-003", "RES-005", "RES-007",
+    "RES-008", "LEA-007", "RST-002", "CAP-002", "CAP-003",
     // What is killed is a process, and a memory store is gone with it.
     "RUN-008", "PAR-005", "REC-001", "REC-002", "REC-003", "REC-004", "DUR-001", "CON-004", "IDM-004",
     "FRK-005", "DEL-004", "RST-003", "MOD-003",

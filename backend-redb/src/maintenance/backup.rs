@@ -4,19 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use redb::{Durability, ReadTransaction, ReadableTable, ReadableTableMetadata};
-use turnkeep_core::local::owner::private;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::{self, file as failed};
 use crate::files;
-use crate::medium::{Disk, FileMedium};
+use crate::medium::Disk;
 use crate::open::{fill, reads_well};
+use crate::options::Media;
 use crate::tables::{self, META, Table};
 
 /// Bytes that one transaction of the copy writes: bounds the memory that it takes.
 const STEP_BYTES: usize = 16 * 1024 * 1024;
 
-pub(super) fn backup(from: &ReadTransaction, to: &Path) -> Result<()> {
+pub(super) fn backup(from: &ReadTransaction, media: &Media, to: &Path) -> Result<()> {
     // A name that leads nowhere is taken too: what it leads to may come back.
     if fs::symlink_metadata(to).is_ok() {
         return Err(taken(to));
@@ -29,10 +29,12 @@ pub(super) fn backup(from: &ReadTransaction, to: &Path) -> Result<()> {
     // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
     files::tidy(to);
     let unfinished = files::unfinished(to)?;
-    let done = copy(from, &unfinished).and_then(|()| files::publish(&unfinished, to));
+    let done = copy(from, media, &unfinished).and_then(|()| {
+        media.files.publish(&unfinished, to).map_err(|error| failed("name the backup", to, error))
+    });
     if !matches!(done, Ok(true)) {
         // Best effort: the error that is answered says more than this one would.
-        let _ = fs::remove_file(&unfinished);
+        let _ = media.files.remove(&unfinished);
     }
     if done? { Ok(()) } else { Err(taken(to)) }
 }
@@ -42,13 +44,12 @@ fn taken(to: &Path) -> Error {
         .with("path", to.display())
 }
 
-fn copy(from: &ReadTransaction, path: &Path) -> Result<()> {
-    let file =
-        private().create_new(true).open(path).map_err(|error| failed("create the backup", path, error))?;
+fn copy(from: &ReadTransaction, media: &Media, path: &Path) -> Result<()> {
+    let file = media.files.create(path).map_err(|error| failed("create the backup", path, error))?;
     // Says to a tidying neighbour that somebody is at it. Without locks there is no tidying either.
     let _ = file.try_lock();
     let clone = file.try_clone().map_err(|error| failed("open the backup", path, error))?;
-    let disk = Disk::new(Box::new(FileMedium(clone)));
+    let disk = Disk::new(media.of(path, clone));
     let mut builder = redb::Builder::new();
     let engine = builder.set_cache_size(2 * STEP_BYTES).create_with_backend(disk).map_err(error::database)?;
     fill(&engine)?;
@@ -58,7 +59,7 @@ fn copy(from: &ReadTransaction, path: &Path) -> Result<()> {
     }
     seal(&engine)?;
     engine.close().map_err(error::database)?;
-    file.sync_all().map_err(|error| failed("sync the backup", path, error))?;
+    media.files.sync(&file, path).map_err(|error| failed("sync the backup", path, error))?;
     // A copy that cannot be read is no backup.
     reads_well(&file, path)
 }

@@ -70,9 +70,11 @@ impl Maintenance for RedbStore {
 
     /// Copies one moment of the store while writers go on. The copy is checked and synced before it gets its name.
     async fn backup(&self, to: &Path) -> Result<()> {
-        let to = to.to_owned();
-        let done = self.aside("backup", move |snapshot| backup::backup(snapshot, &to)).await;
-        done.map_err(|error| error.with_operation("backup"))
+        let copied = async {
+            let (to, media) = (to.to_owned(), self.shared()?.database.media.clone());
+            self.aside("backup", move |snapshot| backup::backup(snapshot, &media, &to)).await
+        };
+        copied.await.map_err(|error| error.with_operation("backup"))
     }
 
     /// Moves the pages of the file together and cuts it. Everybody else waits meanwhile.

@@ -118,7 +118,7 @@ fn case_53_a_disk_that_fails_ends_in_typed_errors_and_loses_nothing_acknowledged
         let (_folder, path) = fresh();
         let (full, sync_fails) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (to, too) = (Arc::clone(&full), Arc::clone(&sync_fails));
-        let options = RedbOptions::new(&path).medium(move |file| {
+        let options = RedbOptions::new(&path).medium(move |_, file| {
             Box::new(Failing { file, full: Arc::clone(&to), sync_fails: Arc::clone(&too) })
         });
         let store = options.open_blocking().unwrap();

@@ -1,18 +1,17 @@
 //! A copy of one moment, whole or not there at all.
 
-use std::fs;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
+use turnkeep_core::local::Files;
 use turnkeep_core::local::owner::private;
 use turnkeep_core::local::random_bits;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::{io, sql};
-use crate::files::sync_folder;
 use crate::probe::{self, Found};
 
-pub(super) fn backup(conn: &Connection, to: &Path) -> Result<()> {
+pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> {
     if to.exists() {
         return Err(taken(to));
     }
@@ -25,18 +24,14 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<()> {
     let mut unfinished = name.to_owned();
     unfinished.push(format!(".{}.unfinished", unique()?));
     let unfinished = folder.join(unfinished);
-    private()
-        .create_new(true)
-        .open(&unfinished)
-        .map_err(|error| io("create the backup", &unfinished, error))?;
-    let done = fill(conn, &unfinished).and_then(|()| publish(&unfinished, to));
-    if done.is_err() {
+    files.create(&unfinished).map_err(|error| io("create the backup", &unfinished, error))?;
+    let published = |()| files.publish(&unfinished, to).map_err(|error| io("name the backup", to, error));
+    let done = fill(conn, files, &unfinished).and_then(published);
+    if !matches!(done, Ok(true)) {
         // Best effort: the error that is answered says more than this one would.
-        let _ = fs::remove_file(&unfinished);
+        let _ = files.remove(&unfinished);
     }
-    done?;
-    sync_folder(Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }));
-    Ok(())
+    if done? { Ok(()) } else { Err(taken(to)) }
 }
 
 fn unique() -> Result<String> {
@@ -49,7 +44,7 @@ fn taken(to: &Path) -> Error {
         .with("path", to.display())
 }
 
-fn fill(conn: &Connection, unfinished: &Path) -> Result<()> {
+fn fill(conn: &Connection, files: &Files, unfinished: &Path) -> Result<()> {
     let Some(name) = unfinished.to_str() else {
         return Err(Error::new(ErrorKind::Invalid, "the path of the backup is not UTF-8; choose another")
             .with("path", unfinished.display()));
@@ -59,7 +54,7 @@ fn fill(conn: &Connection, unfinished: &Path) -> Result<()> {
     conn.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
     check(unfinished)?;
     let file = private().open(unfinished).map_err(|error| io("open the backup", unfinished, error))?;
-    file.sync_all().map_err(|error| io("sync the backup", unfinished, error))
+    files.sync(&file, unfinished).map_err(|error| io("sync the backup", unfinished, error))
 }
 
 /// A copy that cannot be opened is no backup.
@@ -73,17 +68,4 @@ fn check(unfinished: &Path) -> Result<()> {
     }
     Err(Error::new(ErrorKind::Corrupt, "the copy is not whole, so the store may be damaged: verify it")
         .with("found", state))
-}
-
-/// Gives the finished copy its name, unless somebody took it meanwhile.
-fn publish(unfinished: &Path, to: &Path) -> Result<()> {
-    match fs::hard_link(unfinished, to) {
-        Ok(()) => {
-            fs::remove_file(unfinished).map_err(|error| io("tidy up after the backup", unfinished, error))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(to)),
-        // Without hard links there is a moment in which a name that appears would be replaced.
-        Err(_) if to.exists() => Err(taken(to)),
-        Err(_) => fs::rename(unfinished, to).map_err(|error| io("name the backup", to, error)),
-    }
 }

@@ -30,8 +30,8 @@ impl Maintenance for SqliteStore {
 
     /// Copies one moment of the store while writers go on. The copy is checked and synced before it gets its name.
     async fn backup(&self, to: &Path) -> Result<()> {
-        let to = to.to_owned();
-        self.aside("backup", move |conn| backup::backup(conn, &to)).await
+        let (to, files) = (to.to_owned(), self.inner.options.files.clone());
+        self.aside("backup", move |conn| backup::backup(conn, &files, &to)).await
     }
 
     /// Rewrites the whole database, which needs room for a second copy and nobody else reading.

@@ -24,6 +24,7 @@ use failing::{
 use killed::dur_001_acknowledged_commits_survive_a_kill;
 use power::{
     dur_002_every_power_loss_leaves_an_atomic_prefix, dur_003_no_power_loss_takes_an_acknowledged_commit,
+    dur_006_the_very_first_commit_lasts, dur_007_chores_may_be_cut_anywhere,
 };
 
 clauses! { ($) durability_tests;
@@ -69,6 +70,23 @@ clauses! { ($) durability_tests;
         links: &["anomalyco/opencode#7607", "cberner/redb#620"],
         catches: "a backend that cannot say whether a commit landed that found no room, or has to be opened again",
         cases: &["case-11"],
+    }
+    "DUR-006" dur_006_the_very_first_commit_lasts {
+        title: "From the first acknowledged commit of a new store on, no power loss takes it: its files and their names in the folder are durable by then.",
+        durability: Durability::D3,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(120),
+        why: "A synced file whose name was not synced is gone with all that is in it.",
+        links: &["etcd-io/etcd#6368"],
+        catches: "a backend that makes its file and does not sync the folder",
+    }
+    "DUR-007" dur_007_chores_may_be_cut_anywhere {
+        title: "Checkpoints, purges, a compaction and a backup may be cut by a power loss anywhere: the store holds what it held, and a backup is whole or not there, and there once it was done.",
+        durability: Durability::D2,
+        needs: &[Need::Persistent],
+        timeout: Duration::from_secs(120),
+        why: "Chores move words that were safe; a cut in the middle must not be the moment in which they are nowhere.",
+        catches: "a backend that removes before it has synced, or names a copy before it is whole",
     }
     "DUR-008" dur_008_a_clean_close_loses_nothing {
         title: "After a close, which waits for what is under way, every acknowledged commit is there and every row is as it was; a closed handle answers Closed.",

@@ -12,6 +12,8 @@ pub struct Image {
     pub begun: u64,
     /// How many of them had been acknowledged.
     pub acked: u64,
+    /// What else the test had noted by then.
+    pub noted: u64,
     /// After which line of the log the power went, and what was lost, for messages.
     pub about: String,
 }
@@ -20,7 +22,7 @@ impl Image {
     /// A disk that nothing was written to yet.
     #[must_use]
     pub fn empty() -> Self {
-        Self { files: BTreeMap::new(), begun: 0, acked: 0, about: "an empty disk".to_owned() }
+        Self { files: BTreeMap::new(), begun: 0, acked: 0, noted: 0, about: "an empty disk".to_owned() }
     }
 
     /// A number that tells images of other contents apart.

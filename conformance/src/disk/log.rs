@@ -83,6 +83,8 @@ pub enum Mark {
     Begun(u64),
     /// So many commits were acknowledged.
     Acked(u64),
+    /// Something else came so far.
+    Noted(u64),
 }
 
 /// One line of a log.

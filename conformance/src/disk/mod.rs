@@ -21,6 +21,7 @@ mod image;
 mod log;
 mod names;
 mod replay;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -4,6 +4,7 @@
 mod committer;
 mod engine;
 mod facts;
+mod files;
 mod handles;
 mod job;
 pub mod owner;
@@ -14,6 +15,7 @@ mod write_lock;
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
 pub use facts::{FactSource, gather};
+pub use files::{FileAct, FileWatch, Files};
 pub use handles::Handles;
 pub use owner::OwnerLock;
 pub use random::{random_bits, random_owner};

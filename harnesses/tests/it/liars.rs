@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use turnkeep_conformance::disk::{Call, Disk, FileId, Flush, Image, MAIN};
+use turnkeep_conformance::disk::{Call, Disk, FileId, Flush, Image, Names};
 use turnkeep_conformance::{Harness, Manifest, OpenWith, Site};
+use turnkeep_core::local::{FileAct, FileWatch, Files};
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
@@ -52,7 +53,8 @@ impl Harness for SqliteLiar {
     }
     async fn open_on(&self, site: &Site, disk: &Disk, with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
         let vfs = turnkeep_test_vfs::register(disk, Path::new(site.as_str())).unwrap();
-        self.claim(SqliteOptions::new(site.as_str()).vfs(vfs), with).await.map(Some)
+        let files = disk.watching(&Names::of(Path::new(site.as_str())));
+        self.claim(SqliteOptions::new(site.as_str()).vfs(vfs).files(files), with).await.map(Some)
     }
     async fn lay_out(&self, image: &Image) -> Result<Option<Site>> {
         SqliteHarness.lay_out(image).await
@@ -122,6 +124,8 @@ pub(crate) enum Device {
     NeverSyncs,
     /// Says that it is done, and does it every third time.
     SyncsLate,
+    /// Syncs files and never a folder.
+    ForgetsNames,
 }
 
 /// redb on a device that lies.
@@ -140,15 +144,20 @@ impl Harness for RedbLiar {
         RedbHarness.open(site, with).await
     }
     async fn open_on(&self, site: &Site, disk: &Disk, with: OpenWith) -> Result<Option<Arc<dyn Store>>> {
-        let (disk, device) = (disk.clone(), self.0);
+        let (watched, device) = (disk.clone(), self.0);
+        let names = Names::of(Path::new(site.as_str()));
         let clock = with.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let options = RedbOptions::new(site.as_str()).clock(clock);
-        let options = options.medium(move |file| {
-            let id = disk.file(MAIN, || {
+        let files = match device {
+            Device::ForgetsNames => Files::watched(Arc::new(ForgetsNames(disk.watch(&names)))),
+            _ => disk.watching(&names),
+        };
+        let options = options.files(files).medium(move |path, file| {
+            let id = watched.file(&names.short(path), || {
                 let mut bytes = vec![0; file.metadata()?.len() as usize];
                 file.read_exact_at(&mut bytes, 0).map(|()| bytes)
             });
-            Box::new(Lying { id: id.unwrap(), file, disk: disk.clone(), device, syncs: AtomicU64::new(0) })
+            Box::new(Lying { id: id.unwrap(), file, disk: watched.clone(), device, syncs: AtomicU64::new(0) })
         });
         RedbHarness.open_as(site, options).await.map(Some)
     }
@@ -181,12 +190,23 @@ impl Medium for Lying {
     }
     fn sync(&self) -> io::Result<()> {
         let count = self.syncs.fetch_add(1, Ordering::SeqCst);
-        if self.device == Device::NeverSyncs || !count.is_multiple_of(3) {
+        let late = self.device == Device::SyncsLate && !count.is_multiple_of(3);
+        if self.device == Device::NeverSyncs || late {
             return Ok(());
         }
         self.disk.act(Call::Sync(self.id, Flush::Data), || Ok(()))
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.act(Call::Write(self.id, offset, data), || self.file.write_all_at(data, offset))
+    }
+}
+
+/// Looks on, but for syncs of folders.
+#[derive(Debug)]
+struct ForgetsNames(Arc<dyn FileWatch>);
+
+impl FileWatch for ForgetsNames {
+    fn act(&self, act: FileAct<'_>, work: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        if matches!(act, FileAct::SyncFolder(_)) { work() } else { self.0.act(act, work) }
     }
 }

@@ -48,3 +48,9 @@ fn redb_that_claims_d3_on_a_device_without_syncs_is_caught() {
 fn redb_that_claims_d3_on_a_device_that_syncs_late_is_caught() {
     caught(RedbLiar(Device::SyncsLate), "DUR-003", LOST);
 }
+
+#[test]
+fn redb_whose_folder_is_never_synced_is_caught() {
+    caught(RedbLiar(Device::ForgetsNames), "DUR-006", LOST);
+    caught(RedbLiar(Device::ForgetsNames), "DUR-007", "after ");
+}
