@@ -229,3 +229,17 @@ fn nothing_of_a_deleted_session_s_lease_reaches_the_next_life() {
     let late = commit().fence(fence(names[0].clone(), 1, 1)).op(append(&new, vec![message("late")]));
     assert_eq!(store.commit(&late, &stamp(5)).unwrap_err().kind(), ErrorKind::LeaseLost);
 }
+
+/// Another handle that has the proof may renew, but that does not bring the owner back to life.
+#[test]
+fn a_lease_renewed_for_a_dead_owner_can_be_taken_over_in_the_same_commit() {
+    let (mut store, [lease_name, _]) = taken();
+    let Op::AcquireLease(grant) = acquire(lease_name.clone(), 2) else { unreachable!() };
+    let take = Op::AcquireLease(LeaseGrant { takeover: Takeover::IfOwnerDead, ..grant });
+    let renew = Op::RenewLease { fence: fence(lease_name, 1, 1), ttl_ms: 60_000 };
+    let both = commit().op(renew).op(take);
+    let living = store.commit_with(&both, &later(1), |_: OwnerId| Liveness::Alive).unwrap_err();
+    assert_eq!(living.kind(), ErrorKind::LeaseHeld);
+    let receipt = store.commit_with(&both, &later(1), |_: OwnerId| Liveness::Dead).unwrap();
+    assert_eq!((lease(&receipt, 0).0, lease(&receipt, 1).0), (1, 2));
+}

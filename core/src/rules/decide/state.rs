@@ -251,8 +251,11 @@ impl<'a> State<'a> {
         if !self.leases.contains(&name) {
             self.leases.push(name.clone());
         }
-        // Whoever takes a lease in a commit lives, and the liveness of a released one does not matter.
-        self.facts.leases.insert(name, crate::rules::LeaseFact { row, liveness: Liveness::Alive });
+        // Whoever takes a lease in a commit lives. Whoever is known to be dead stays dead: the lease may be renewed by
+        // another handle that has the proof, and still be taken over.
+        let known = self.facts.leases.get(&name).filter(|fact| fact.row.owner == row.owner);
+        let liveness = known.map_or(Liveness::Alive, |fact| fact.liveness);
+        self.facts.leases.insert(name, crate::rules::LeaseFact { row, liveness });
     }
 
     /// Lets exclusive work on a session pass: its lease is fenced or acquired here, or free, or may be taken.
