@@ -308,7 +308,9 @@ impl Writer {
 
     fn look(&mut self) -> Look {
         let order = self.draws.of(&[Order::Ascending, Order::Descending, Order::Latest]);
-        let limit = self.draws.of(&[1, 2, 3, 7, 100]);
+        // A walk over several pages is not one moment, so clients at once ask for all in one.
+        let alone = self.plan.player != Player::Concurrent;
+        let limit = if alone { self.draws.of(&[1, 2, 3, 7, 100]) } else { 1_000 };
         let session = self.focus();
         let bound = |draws: &mut Draws, head: u32| {
             draws.chance(30).then(|| u32::try_from(draws.below(head as usize + 2)).unwrap_or(0) + 1)
