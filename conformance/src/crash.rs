@@ -49,6 +49,11 @@ impl Moment {
         Self { lines, after: Duration::ZERO, call: None }
     }
 
+    /// Where there is a disk, at a call to it instead.
+    pub(crate) const fn or_call(self, call: u64) -> Self {
+        Self { call: Some(call), ..self }
+    }
+
     /// A moment later.
     pub(crate) const fn later(self, micros: u64) -> Self {
         Self { after: Duration::from_micros(micros), ..self }
@@ -127,10 +132,9 @@ impl Context {
         let line = 1 + usize::try_from(self.pick(what, at, lines)).unwrap_or(0);
         // Half of them right after the line: what was acknowledged is then as young as it can be.
         let micros = self.pick(what, at ^ (1 << 40), 2 * WITHIN_MICROS).saturating_sub(WITHIN_MICROS);
-        let mut moment = Moment::line(line).later(micros);
+        let moment = Moment::line(line).later(micros);
         // Each third one within what the engine does for so many lines.
-        moment.call = (at % 3 == 2).then(|| self.pick(what, at ^ (1 << 41), 8 * lines));
-        moment
+        if at % 3 == 2 { moment.or_call(self.pick(what, at ^ (1 << 41), 8 * lines)) } else { moment }
     }
 
     /// Lets this process end at a call to its disk.

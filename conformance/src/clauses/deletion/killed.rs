@@ -56,7 +56,7 @@ pub(super) async fn del_004_a_kill_leaves_a_session_or_deletes_it(cx: &Context) 
         let moment = match kill % 3 {
             0 => Moment::line(1).later(cx.pick("DEL-004", kill, 4_000)),
             1 => Moment::line(2),
-            _ => Moment::line(2).later(cx.pick("DEL-004", kill, 6_000)),
+            _ => Moment::line(2).or_call(cx.pick("DEL-004", kill, 60)),
         };
         let books = cx.killed("large", moment).await?;
         let kit = cx.kit().await?;

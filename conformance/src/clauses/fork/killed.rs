@@ -80,7 +80,7 @@ async fn being_built(kit: &Kit, child: &SessionRef) -> Outcome<Option<SessionRow
     Ok(kit.sessions(query).await?.into_iter().find(|row| row.id == child.id))
 }
 
-/// Smoke: 3 kills, full: one after each of 8 lines and one a moment later, soak: 30 of each.
+/// Smoke: 3 kills, full: one after each of 8 lines and as many at calls of the engine, soak: 30 of each.
 pub(super) async fn frk_005_a_kill_leaves_no_half_child(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let from = source(&kit).await?;
@@ -91,8 +91,8 @@ pub(super) async fn frk_005_a_kill_leaves_no_half_child(cx: &Context) -> Outcome
     for round in 0..rounds {
         for line in (0..LINES).step_by(every) {
             let at = Moment::line(usize::try_from(line).unwrap_or(0));
-            let micros = cx.pick("FRK-005", round * LINES + line, 8_000);
-            let moment = if round % 2 == 0 { at } else { at.later(micros) };
+            let call = cx.pick("FRK-005", round * LINES + line, 200);
+            let moment = if round % 2 == 0 { at } else { at.or_call(call) };
             let id = format!("child-{round}-{line}");
             let books = cx.killed(&id, moment).await?;
             let kit = cx.kit().await?;
