@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use turnkeep_core::limits::SLICE_ROWS;
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
 };
@@ -119,7 +120,7 @@ impl MemoryStore {
     }
 
     fn check_open(&self) -> Result<()> {
-        if self.handle.closed.load(Ordering::SeqCst) {
+        if self.handle.closed.load(Ordering::SeqCst) && !mutant::is("memory/closed-handle-goes-on") {
             return Err(Error::new(ErrorKind::Closed, "this handle of the store was closed; open another")
                 .with("store", &self.handle.info.location));
         }

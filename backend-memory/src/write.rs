@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use turnkeep_core::model::{Entry, Event};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{SessionChange, Write, WriteSet};
 use turnkeep_core::store::PurgeReport;
 use turnkeep_core::{Receipt, SessionRef, WorkspaceId};
@@ -23,7 +24,7 @@ impl Tables {
         for write in set.writes {
             self.write(&set.workspace, write);
         }
-        if moves {
+        if moves && !mutant::is("memory/marks-stand-still") {
             self.workspaces.entry(set.workspace).or_default().mark = activity;
         }
         set.receipt
@@ -70,7 +71,9 @@ impl Tables {
             }),
             Write::DropEvents { session, stream, through } => self.below(id, &session, |life| {
                 if let Some(events) = life.events.get_mut(&stream) {
-                    *events = events.split_off(&through.saturating_add(1));
+                    let first_kept =
+                        through.saturating_add(mutant::either("memory/drops-one-too-many", 2, 1));
+                    *events = events.split_off(&first_kept);
                 }
             }),
             Write::Record { record } => ledger.put_record(*record),
@@ -114,7 +117,8 @@ impl Tables {
             let session = tomb.life.row.session_ref();
             let workspace = self.workspaces.get_mut(&tomb.workspace);
             if purge_one(&mut tomb.life)
-                || workspace.is_some_and(|workspace| workspace.ledger.purge_one(&session))
+                || (workspace.is_some_and(|workspace| workspace.ledger.purge_one(&session))
+                    && !mutant::is("memory/purge-stops-at-the-first-record"))
             {
                 report.rows += 1;
                 continue;

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use turnkeep_core::Result;
+use turnkeep_core::mutant;
 
 use crate::codec::{Key, unseal};
 use crate::error::{storage, table};
@@ -32,7 +33,8 @@ impl Span {
                 break;
             }
         }
-        let high = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(after) };
+        let open = after.is_empty() || mutant::is("redb/prefix-has-no-end");
+        let high = if open { Bound::Unbounded } else { Bound::Excluded(after) };
         Self { low: Bound::Included(prefix), high }
     }
 

@@ -23,6 +23,8 @@
 mod columns;
 mod connection;
 mod error;
+#[cfg(feature = "mutants")]
+mod faults;
 mod files;
 mod maintenance;
 mod migrate;
@@ -32,6 +34,7 @@ mod owners;
 mod probe;
 mod read;
 mod schema;
+mod statement;
 mod store;
 mod write;
 

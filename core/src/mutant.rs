@@ -11,6 +11,13 @@ pub const fn is(_name: &str) -> bool {
     false
 }
 
+/// What the program goes on with: `sound`, or `broken` where this process commits the named fault.
+#[inline(always)]
+#[must_use]
+pub fn either<T>(name: &str, broken: T, sound: T) -> T {
+    if is(name) { broken } else { sound }
+}
+
 /// Whether this process commits the named fault.
 #[cfg(feature = "mutants")]
 #[must_use]

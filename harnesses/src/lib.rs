@@ -15,6 +15,9 @@ mod folder;
 #[cfg(any(feature = "redb", feature = "sqlite"))]
 mod golden;
 
+#[cfg(feature = "mutants")]
+pub mod mutants;
+
 #[cfg(feature = "memory")]
 pub use memory::{MemoryHarness, NamedMemoryHarness};
 #[cfg(feature = "redb")]

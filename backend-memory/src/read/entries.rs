@@ -2,6 +2,7 @@
 
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::Entry;
+use turnkeep_core::mutant;
 use turnkeep_core::query::{EntryQuery, PageBuilder, PathTo, page_limit};
 use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Page, Result};
 
@@ -20,7 +21,8 @@ impl Tables {
         let ranges = ranges(life, query, position)?;
         let scan = ranges.iter().flat_map(|&(first, last)| life.entries.range(first..=last));
         let mut add = |entry: &Entry| {
-            let fits = query.admits(entry) && (query.path.is_none() || entry.on_path);
+            let fits = query.admits(entry)
+                && (query.path.is_none() || entry.on_path || mutant::is("memory/labels-on-the-path"));
             !fits || page.push(entry_bytes(entry), || entry.clone())
         };
         if query.order.from_newest() {
@@ -83,7 +85,9 @@ fn path_end(life: &Life, query: &EntryQuery) -> Result<PathEnd> {
         None => Ok(PathEnd::NoPath),
         Some(PathTo::Leaf) => Ok(life.row.path.leaf.map_or(PathEnd::Empty, PathEnd::At)),
         Some(PathTo::Entry(number)) => match life.entries.get(&number) {
-            Some(entry) if entry.on_path => Ok(PathEnd::At(number)),
+            Some(entry) if entry.on_path || mutant::is("memory/path-from-anywhere") => {
+                Ok(PathEnd::At(number))
+            }
             Some(_) => Err(Error::new(
                 ErrorKind::Invalid,
                 "the entry lies on no path; name the entry it stands beside",

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use turnkeep_core::id::RecordKey;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{LeaseKey, LeaseView, Liveness, Record, SessionState};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{Mark, OwnerFilter, PageBuilder, RecordQuery, Scope, page_limit};
 use turnkeep_core::{Cursor, OwnerId, Page, Result, Timestamp};
 
@@ -43,7 +44,8 @@ impl Tables {
         liveness: impl Fn(&OwnerId) -> Liveness,
     ) -> Option<LeaseView> {
         let workspace = self.workspaces.get(&key.workspace)?;
-        let row = workspace.ledger.leases.get(&key.name).filter(|_| workspace.may_hold(&key.name))?;
+        let there = workspace.may_hold(&key.name) || mutant::is("memory/lease-of-the-dead");
+        let row = workspace.ledger.leases.get(&key.name).filter(|_| there)?;
         Some(row.view(now, liveness(&row.owner)))
     }
 
@@ -83,7 +85,8 @@ fn offer_records(
     let places = only.as_ref().unwrap_or(places);
     let mut visit = |(_, key): &Place| {
         let Some(record) = ledger.records.get(&(query.collection.clone(), key.clone())) else { return true };
-        let fits = (query.status.is_none() || record.status == query.status) && workspace.sees(record);
+        let fits = (query.status.is_none() || record.status == query.status)
+            && (workspace.sees(record) || mutant::is("memory/records-of-the-dead"));
         !fits || offer(record)
     };
     let edge = position.map_or(Bound::Unbounded, Bound::Excluded);

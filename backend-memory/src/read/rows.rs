@@ -5,6 +5,7 @@ use std::ops::Bound;
 use turnkeep_core::id::{Collection, RecordKey, StreamName};
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Row, RowKind, SessionImage};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{PageBuilder, RowQuery, RowSubject, page_limit};
 use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Order, Page, Result, RunId, SessionRef};
 
@@ -110,7 +111,10 @@ impl Walk<'_> {
     }
 
     fn streams(&mut self, life: &Life) -> Result<bool> {
-        let Some(at) = self.from(RowKind::Stream) else { return Ok(true) };
+        let Some(at) = self.from(RowKind::Stream).filter(|_| !mutant::is("memory/rows-without-streams"))
+        else {
+            return Ok(true);
+        };
         let from = match at {
             None => Bound::Unbounded,
             Some((_, name, _, _)) => Bound::Excluded(StreamName::new(name)?),

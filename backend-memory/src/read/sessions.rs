@@ -6,6 +6,7 @@ use std::ops::Bound;
 use turnkeep_core::id::SessionId;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Audience, SessionRow, SessionState};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{AudienceFilter, PageBuilder, SessionOrder, SessionQuery, page_limit};
 use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result, SessionKey};
 
@@ -105,11 +106,16 @@ impl<'a> Filter<'a> {
             AudienceFilter::Any => true,
         };
         audience
-            && row.state == query.state
+            && (row.state == query.state || mutant::is("memory/lists-what-is-built"))
             && (query.cwd.is_none() || profile.cwd == query.cwd)
-            && query.id_prefix.as_ref().is_none_or(|prefix| row.id.as_str().starts_with(prefix.as_str()))
+            && query.id_prefix.as_ref().is_none_or(|prefix| {
+                row.id.as_str().starts_with(prefix.as_str())
+                    || (mutant::is("memory/prefix-is-a-pattern") && prefix.contains('%'))
+            })
             && (!query.with_messages || row.messages > 0)
-            && query.archived.is_none_or(|archived| profile.archived == archived)
+            && query.archived.is_none_or(|archived| {
+                profile.archived == archived || mutant::is("memory/archived-not-compared")
+            })
             && query.pinned.is_none_or(|pinned| profile.pinned == pinned)
             && (query.project.is_none() || profile.project == query.project)
             && (query.parent.is_none() || profile.parent == query.parent)

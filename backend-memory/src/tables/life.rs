@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use turnkeep_core::id::{EntryKey, IntentId, StreamName};
 use turnkeep_core::model::{Entry, Event, Run, SessionRow, StreamRow};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{AttemptFact, Place, Segment, Span, counts_as_message};
 use turnkeep_core::{EntryNo, Error, ErrorKind, Result, RunId, SessionRef};
 
@@ -156,7 +157,7 @@ impl Life {
             self.segments.insert(segment.first, segment);
         }
         for run in slice.runs {
-            if !self.runs.contains_key(&run.id) {
+            if !self.runs.contains_key(&run.id) && !mutant::is("memory/fork-without-runs") {
                 self.put_run(arriving(&run, &child));
             }
         }
@@ -174,7 +175,7 @@ pub(crate) struct Slice {
 fn arriving(run: &Run, child: &SessionRef) -> Run {
     let mut run = run.clone();
     run.session = child.clone();
-    if !run.state.is_terminal() {
+    if !run.state.is_terminal() && !mutant::is("memory/run-copied-active") {
         run.state = turnkeep_core::model::RunState::Interrupted;
         run.finished_at = Some(run.updated_at);
     }

@@ -4,6 +4,7 @@ use redb::WriteTransaction;
 use turnkeep_core::commit::RequestScope;
 use turnkeep_core::id::{Collection, RecordKey, SessionRef, StreamName};
 use turnkeep_core::model::{Entry, Event, LeaseName, Record, Run, SessionRow, entry_kind};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{LeaseRow, RequestRow, Segment, SessionChange, Write, WriteSet};
 use turnkeep_core::{EntryNo, Error, ErrorKind, Result, WorkspaceId};
 
@@ -54,7 +55,7 @@ pub(super) fn apply(
         moved = true;
     }
     // The newest activity of a session tells of the commit; only where none has its number the workspace must.
-    if moved && (!seen || deleted) {
+    if moved && (!seen || deleted) && !mutant::is("redb/marks-stand-still") {
         target.cache.mark(to, &set.workspace, stamp)?;
     }
     Ok(deleted)
@@ -119,7 +120,7 @@ impl Target<'_> {
             let known = known.ok_or_else(|| damaged(tables::SESSIONS, "row"))?;
             let (skey, old) = (known.skey, activity_key(self.wkey, known.row.activity, &row.id));
             let parent = known.row.profile.parent.clone();
-            if old.as_bytes() != by_activity.as_bytes() {
+            if old.as_bytes() != by_activity.as_bytes() && !mutant::is("redb/old-place-in-lists-stays") {
                 remove(self.to, tables::SESSIONS_BY_ACTIVITY, &old)?;
             }
             if let Some(parent) = parent.filter(|parent| Some(parent) != row.profile.parent.as_ref()) {
@@ -150,7 +151,9 @@ impl Target<'_> {
         remove(self.to, tables::SESSIONS, &session_key(skey))?;
         remove(self.to, tables::SESSION_IDS, &Key::new().u64(self.wkey).tail(session.id.as_str()))?;
         remove(self.to, tables::SESSIONS_BY_ACTIVITY, &activity_key(self.wkey, row.activity, &row.id))?;
-        if let Some(parent) = &row.profile.parent {
+        if let Some(parent) =
+            row.profile.parent.as_ref().filter(|_| !mutant::is("redb/dead-child-stays-listed"))
+        {
             remove(self.to, tables::SESSIONS_BY_PARENT, &parent_key(self.wkey, parent.as_str(), skey))?;
         }
         let active = Span::within(Key::new().u64(self.wkey).text(session.id.as_str()));
@@ -186,7 +189,7 @@ impl Target<'_> {
             let key = Key::new().u64(skey).tail(key.as_str());
             put(self.to, tables::ENTRY_KEYS, &key, number_value(entry.number.get().into()))?;
         }
-        if entry.kind.as_str() != entry_kind::MESSAGE {
+        if entry.kind.as_str() != entry_kind::MESSAGE && !mutant::is("redb/kinds-not-indexed") {
             let key = Key::new().u64(skey).text(entry.kind.as_str()).u32(entry.number.get());
             put(self.to, tables::ENTRY_KINDS, &key, nothing())?;
         }
@@ -242,7 +245,7 @@ impl Target<'_> {
         let span = Span::within(Key::new().u64(skey).text(stream.as_str())).through(event_key(
             skey,
             stream.as_str(),
-            through,
+            through.saturating_sub(mutant::either("redb/drops-one-too-few", 1, 0)),
         ));
         remove_some(self.to, tables::EVENTS, &span, usize::MAX).map(drop)
     }
@@ -311,7 +314,9 @@ pub(super) fn unlist(to: &WriteTransaction, wkey: u64, key: &Key) -> Result<bool
     let Some(body) = to.get(tables::RECORDS, key)? else { return Ok(false) };
     let places = RecordPlaces::of(wkey, &read_record(key.as_bytes(), &body)?);
     remove(to, tables::RECORDS_IN_ORDER, &places.in_order)?;
-    remove(to, tables::RECORDS_BY_OWNER, &places.by_owner)?;
+    if !mutant::is("redb/former-owner-keeps-the-record") {
+        remove(to, tables::RECORDS_BY_OWNER, &places.by_owner)?;
+    }
     remove(to, tables::RECORD_KEYS_OF_OWNER, &places.of_owner)?;
     if let Some(by_status) = &places.by_status {
         remove(to, tables::RECORDS_BY_STATUS, by_status)?;

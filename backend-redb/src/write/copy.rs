@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use turnkeep_core::model::RunState;
+use turnkeep_core::mutant;
 use turnkeep_core::{Result, RunId, SessionRef};
 
 use crate::codec::{Key, Value};
@@ -33,6 +34,7 @@ pub(super) fn slice(
         target.entry_indexes(child, &entry)?;
         named.extend(entry.run);
     }
+    let after = mutant::either("redb/branches-not-copied", through, after);
     let span = Span::all().after(segment_key(from, after)).through(segment_key(from, through));
     let mut segments = Vec::new();
     target.to.scan(tables::SEGMENTS, &span, Toward::Higher, &mut |key, body| {
@@ -58,7 +60,7 @@ pub(super) fn slice(
         let body = target.to.get(tables::RUNS, &run_key(from, number))?;
         let mut run = read_run(&body.ok_or_else(|| damaged(tables::RUN_IDS, "run"))?)?;
         run.session = child_ref.clone();
-        if !run.state.is_terminal() {
+        if !run.state.is_terminal() && !mutant::is("redb/run-copied-active") {
             run.state = RunState::Interrupted;
             run.finished_at = Some(run.updated_at);
         }

@@ -5,6 +5,7 @@ use turnkeep_core::commit::{RequestId, RequestScope};
 use turnkeep_core::id::{Collection, EntryKey, IntentId, RecordKey, SessionId, StreamName};
 use turnkeep_core::local::{FactSource, Handles, gather};
 use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow, role};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{
     AttemptFact, Facts, LeaseFact, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
     counts_as_message,
@@ -123,7 +124,8 @@ impl FactSource for Answers<'_> {
     fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId) -> Result<Option<AttemptFact>> {
         let Some(skey) = self.life(session)? else { return Ok(None) };
         let span = source::Span::within(Key::new().u64(skey).text(intent.as_str()));
-        let Some((key, _)) = first(self.from, tables::RUN_INTENTS, &span, Toward::Lower)? else {
+        let newest = mutant::either("redb/attempt-is-the-oldest", Toward::Higher, Toward::Lower);
+        let Some((key, _)) = first(self.from, tables::RUN_INTENTS, &span, newest)? else {
             return Ok(None);
         };
         let mut fields = Fields::of_key(tables::RUN_INTENTS, &key);
@@ -187,7 +189,9 @@ impl FactSource for Answers<'_> {
         };
         let stored = read_request(&body)?;
         // A receipt dies with its session, also before the purge has come to it.
-        if owner_state(self.from, stored.owner)? == OwnerState::Gone {
+        if owner_state(self.from, stored.owner)? == OwnerState::Gone
+            && !mutant::is("redb/receipt-outlives-its-session")
+        {
             return Ok(None);
         }
         let owner = match scope {

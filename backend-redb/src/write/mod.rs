@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use redb::{Durability, WriteTransaction};
 use turnkeep_core::local::{CommitFailure, Engine, Handles, random_bits};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 
@@ -102,7 +103,9 @@ impl Writer {
         let quick_repair = self.database.quick_repair;
         self.database.with(|database| {
             let mut transaction = database.begin_write().map_err(error::transaction)?;
-            transaction.set_durability(Durability::Immediate).map_err(|error| {
+            let durability =
+                mutant::either("redb/commits-not-durable", Durability::None, Durability::Immediate);
+            transaction.set_durability(durability).map_err(|error| {
                 Error::new(ErrorKind::Io, "the engine cannot make commits durable").with_source(error)
             })?;
             transaction.set_quick_repair(quick_repair);
@@ -152,7 +155,7 @@ impl Writer {
 
     /// Rows at hand may be those of a transaction that is given up.
     fn forget(&mut self) {
-        if std::mem::replace(&mut self.dirty, false) {
+        if std::mem::replace(&mut self.dirty, false) && !mutant::is("redb/rows-at-hand-outlive-a-rollback") {
             self.cache.clear();
         }
     }

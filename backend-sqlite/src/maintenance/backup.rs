@@ -6,12 +6,16 @@ use rusqlite::{Connection, OpenFlags};
 use turnkeep_core::local::Files;
 use turnkeep_core::local::owner::private;
 use turnkeep_core::local::random_bits;
+use turnkeep_core::mutant;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::{io, sql};
 use crate::probe::{self, Found};
 
 pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> {
+    if mutant::is("sqlite/backup-over-something") {
+        let _ = std::fs::remove_file(to);
+    }
     if to.exists() {
         return Err(taken(to));
     }

@@ -6,6 +6,7 @@ use turnkeep_core::{Incarnation, Result, SessionRef, WorkspaceId};
 
 use crate::error::sql;
 use crate::read::{Snapshot, find};
+use crate::statement::Prepare as _;
 
 pub(crate) fn changes(conn: &Connection, scope: &Scope) -> Result<Mark> {
     let _snapshot = Snapshot::begin(conn)?;
@@ -34,7 +35,7 @@ fn of_workspace(conn: &Connection, workspace: &WorkspaceId) -> Result<Mark> {
              SELECT s.activity FROM sessions s INDEXED BY sessions_by_activity
              WHERE s.wkey = w.wkey AND s.state <> 'deleted' ORDER BY s.activity DESC LIMIT 1), 0))
          FROM workspaces w WHERE w.id = ?1";
-    let mut read = conn.prepare_cached(READ).map_err(sql)?;
+    let mut read = conn.prepared(READ).map_err(sql)?;
     let mut rows = read.query([workspace.as_str()]).map_err(sql)?;
     match rows.next().map_err(sql)? {
         Some(row) => {

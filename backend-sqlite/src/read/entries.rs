@@ -12,6 +12,7 @@ use crate::columns::{ENTRY_COLUMNS, EntryReader, Fields, number_of, row_key};
 use crate::error::sql;
 use crate::read::sql::{Sql, direction, list};
 use crate::read::{Snapshot, entry_bytes, find};
+use crate::statement::Prepare as _;
 
 pub(crate) fn entries(conn: &Connection, query: &EntryQuery, limits: &Limits) -> Result<Page<Entry>> {
     let page = PageBuilder::new(page_limit(query.limit, limits)?);
@@ -45,7 +46,7 @@ fn path_end(conn: &Connection, query: &EntryQuery, skey: i64, leaf: Option<u32>)
         Some(PathTo::Leaf) => Ok(leaf.map_or(PathEnd::Empty, PathEnd::At)),
         Some(PathTo::Entry(number)) => {
             let on_path: Option<bool> = conn
-                .prepare_cached("SELECT on_path FROM entries WHERE rid = ?1")
+                .prepared("SELECT on_path FROM entries WHERE rid = ?1")
                 .and_then(|mut look| {
                     look.query_row([row_key(skey, number.get())], |row| row.get(0)).optional()
                 })
@@ -93,7 +94,7 @@ fn bounds(
 pub(crate) fn number_with_key(conn: &Connection, skey: i64, key: &EntryKey) -> Result<Option<u32>> {
     const FIND: &str = "SELECT rid FROM entries WHERE rid >> 32 = ?1 AND key = ?2 AND key IS NOT NULL";
     let rid: Option<i64> = conn
-        .prepare_cached(FIND)
+        .prepared(FIND)
         .and_then(|mut find| find.query_row(params![skey, key.as_str()], |row| row.get(0)).optional())
         .map_err(sql)?;
     Ok(rid.map(number_of))
@@ -131,7 +132,7 @@ fn segment(conn: &Connection, skey: i64, at: u32, session: &SessionRef) -> Resul
     const FIND: &str =
         "SELECT first, parent FROM segments WHERE skey = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1";
     let found: Option<(u32, Option<u32>)> = conn
-        .prepare_cached(FIND)
+        .prepared(FIND)
         .and_then(|mut find| {
             find.query_row(params![skey, at], |row| Ok((row.get(0)?, row.get(1)?))).optional()
         })
@@ -173,7 +174,7 @@ impl<'c> Scan<'c> {
         for (place, number) in self.values.iter_mut().zip([from, to]) {
             *place = Value::Integer(row_key(self.skey, number));
         }
-        let mut statement = self.conn.prepare_cached(&self.text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&self.text).map_err(sql)?;
         let mut rows = statement.query(params_from_iter(&self.values)).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
             // What nearly every row passes is compared here and not in the engine, before the content is copied.

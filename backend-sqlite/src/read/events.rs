@@ -10,6 +10,7 @@ use crate::columns::{EVENT_COLUMNS, Fields, event};
 use crate::error::sql;
 use crate::read::sql::{Sql, direction};
 use crate::read::{Snapshot, find};
+use crate::statement::Prepare as _;
 
 pub(crate) fn events(conn: &Connection, query: &EventQuery, limits: &Limits) -> Result<Page<Event>> {
     let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
@@ -30,7 +31,7 @@ pub(crate) fn events(conn: &Connection, query: &EventQuery, limits: &Limits) -> 
     text.bind_some("AND number < ? ", below.and_then(|below| i64::try_from(below).ok()));
     text.bind_some("AND run = ? ", query.run.as_ref().map(|run| run.as_str().to_owned()));
     text.push("ORDER BY number ").push(direction(query.order));
-    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let event = event(&mut Fields::new("events", row))?;
@@ -43,7 +44,7 @@ pub(crate) fn events(conn: &Connection, query: &EventQuery, limits: &Limits) -> 
 
 /// The key of a stream; `None` while nobody wrote to it.
 pub(crate) fn stream_key(conn: &Connection, skey: i64, name: &str) -> Result<Option<i64>> {
-    conn.prepare_cached("SELECT stkey FROM streams WHERE skey = ?1 AND name = ?2")
+    conn.prepared("SELECT stkey FROM streams WHERE skey = ?1 AND name = ?2")
         .and_then(|mut find| find.query_row(params![skey, name], |row| row.get(0)).optional())
         .map_err(sql)
 }

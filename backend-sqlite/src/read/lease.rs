@@ -9,6 +9,7 @@ use crate::columns::{Fields, lease_row};
 use crate::error::sql;
 use crate::owners::Owners;
 use crate::read::{Snapshot, workspace_key};
+use crate::statement::Prepare as _;
 
 /// A lease with its owner's liveness. Sessions that are being built are seen too: their builder may be dead.
 pub(crate) fn lease(
@@ -26,7 +27,7 @@ pub(crate) fn lease(
             const FIND: &str = "SELECT skey FROM sessions
                  WHERE wkey = ?1 AND id = ?2 AND state <> 'deleted' AND incarnation = ?3";
             let skey: Option<i64> = conn
-                .prepare_cached(FIND)
+                .prepared(FIND)
                 .and_then(|mut find| {
                     let named = params![wkey, session.id.as_str(), session.incarnation.as_bytes()];
                     find.query_row(named, |row| row.get(0)).optional()
@@ -43,7 +44,7 @@ pub(crate) fn lease(
 pub(crate) fn stored(conn: &Connection, wkey: i64, skey: i64, name: &str) -> Result<Option<LeaseRow>> {
     const FIND: &str = "SELECT state, owner, token, epoch, purpose, acquired_at, expires_at FROM leases
          WHERE skey = ?1 AND wkey = ?2 AND name = ?3";
-    let mut find = conn.prepare_cached(FIND).map_err(sql)?;
+    let mut find = conn.prepared(FIND).map_err(sql)?;
     let mut rows = find.query(params![skey, wkey, name]).map_err(sql)?;
     match rows.next().map_err(sql)? {
         Some(row) => Ok(Some(lease_row(&mut Fields::new("leases", row))?)),

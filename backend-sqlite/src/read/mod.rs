@@ -14,6 +14,7 @@ mod sql;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use turnkeep_core::model::{Entry, Run, SessionRow};
+use turnkeep_core::mutant;
 use turnkeep_core::{Error, ErrorKind, Payload, Result, SessionRef, WorkspaceId};
 
 pub(crate) use changes::changes;
@@ -26,6 +27,7 @@ pub(crate) use runs::runs;
 pub(crate) use sessions::{session, sessions};
 
 use crate::error::sql;
+use crate::statement::Prepare as _;
 
 /// Everything read while it lives is of one moment. It never outlives the job of a reader's thread.
 pub(crate) struct Snapshot<'c> {
@@ -34,7 +36,10 @@ pub(crate) struct Snapshot<'c> {
 
 impl<'c> Snapshot<'c> {
     pub(crate) fn begin(conn: &'c Connection) -> Result<Self> {
-        conn.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map_err(sql)?;
+        if !conn.is_autocommit() && mutant::is("sqlite/snapshot-outlives-its-page") {
+            return Ok(Self { conn });
+        }
+        conn.prepared("BEGIN").and_then(|mut begin| begin.execute([])).map_err(sql)?;
         Ok(Self { conn })
     }
 }
@@ -42,15 +47,15 @@ impl<'c> Snapshot<'c> {
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // Nothing was written. An error that ended the transaction has been answered already.
-        if !self.conn.is_autocommit() {
-            let _ = self.conn.prepare_cached("COMMIT").and_then(|mut end| end.execute([]));
+        if !self.conn.is_autocommit() && !mutant::is("sqlite/snapshot-outlives-its-page") {
+            let _ = self.conn.prepared("COMMIT").and_then(|mut end| end.execute([]));
         }
     }
 }
 
 /// The key of a workspace; `None` while nothing was ever written to it.
 pub(crate) fn workspace_key(conn: &Connection, workspace: &WorkspaceId) -> Result<Option<i64>> {
-    conn.prepare_cached("SELECT wkey FROM workspaces WHERE id = ?1")
+    conn.prepared("SELECT wkey FROM workspaces WHERE id = ?1")
         .and_then(|mut find| find.query_row([workspace.as_str()], |row| row.get(0)).optional())
         .map_err(sql)
 }
@@ -68,7 +73,7 @@ pub(crate) fn find(conn: &Connection, workspace: &WorkspaceId, session: &Session
     const FIND: &str = "SELECT s.skey, s.leaf, s.revision, s.head FROM workspaces w CROSS JOIN sessions s
          ON s.wkey = w.wkey AND s.id = ?2 AND s.state <> 'deleted'
          WHERE w.id = ?1 AND s.incarnation = ?3 AND s.state = 'active'";
-    conn.prepare_cached(FIND)
+    conn.prepared(FIND)
         .and_then(|mut find| {
             let named = params![workspace.as_str(), session.id.as_str(), session.incarnation.as_bytes()];
             find.query_row(named, |row| {

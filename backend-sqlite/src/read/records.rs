@@ -11,6 +11,7 @@ use crate::columns::{Fields, RECORD_COLUMNS, int, record};
 use crate::error::sql;
 use crate::read::sql::{Sql, beyond, direction};
 use crate::read::{Snapshot, find, workspace_key};
+use crate::statement::Prepare as _;
 
 /// A place in a list of records.
 type Place = (u64, RecordKey);
@@ -25,7 +26,7 @@ pub(crate) fn records(conn: &Connection, query: &RecordQuery, limits: &Limits) -
     };
     let Some(wkey) = workspace_key(conn, &query.workspace)? else { return Ok(Page::empty()) };
     let text = statement(query, wkey, owner, position)?;
-    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let record = record(&mut Fields::new("records", row))?.record;

@@ -14,6 +14,7 @@ use crate::columns::{
 };
 use crate::error::sql;
 use crate::read::{Snapshot, entry_bytes, find, run_bytes, session_bytes, workspace_key};
+use crate::statement::Prepare as _;
 
 /// The row that a page ended with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -97,7 +98,7 @@ impl Walk<'_> {
             "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
              WHERE s.skey = ?1"
         );
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query([skey]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(true) };
         let (_, row) = session(&self.query.workspace, &mut Fields::new("sessions", row))?;
@@ -116,7 +117,7 @@ impl Walk<'_> {
         };
         let mut last = after;
         let text = format!("SELECT {ENTRY_COLUMNS} FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid");
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows =
             statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;
         let mut reader = EntryReader::new();
@@ -149,7 +150,7 @@ impl Walk<'_> {
         let after = if let Some(Place::Run(number)) = self.position { number } else { 0 };
         let text =
             format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.rkey > ?1 AND r.rkey <= ?2 ORDER BY r.rkey");
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows =
             statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
@@ -169,7 +170,7 @@ impl Walk<'_> {
         let after = if let Some(Place::Stream(name)) = &self.position { name.as_str() } else { "" };
         let text =
             format!("SELECT {STREAM_COLUMNS} FROM streams WHERE skey = ?1 AND name > ?2 ORDER BY name");
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query(params![skey, after]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
             let (_, stream) = stream(&mut Fields::new("streams", row))?;
@@ -193,7 +194,7 @@ impl Walk<'_> {
              WHERE t.skey = ?1 AND t.name >= ?2 AND e.number > CASE t.name WHEN ?2 THEN ?3 ELSE 0 END
              ORDER BY t.name, e.number"
         );
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query(params![skey, name, after]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
             let fields = &mut Fields::new("events", row);
@@ -227,7 +228,7 @@ impl Walk<'_> {
         );
         // These rows have to be sorted; the limit keeps the sorter as small as the page.
         let most = i64::from(self.query.limit).saturating_add(1);
-        let mut statement = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query(params![wkey.or(owner), collection, key, most]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
             let record = record(&mut Fields::new("records", row))?.record;

@@ -12,6 +12,7 @@ use crate::error::sql;
 use crate::read::sql::{Sql, beyond, direction, list};
 use crate::read::{Snapshot, find, run_bytes, workspace_key};
 use crate::schema::active_states;
+use crate::statement::Prepare as _;
 
 /// A place in the order of runs: by session, then by number.
 type Place = (SessionId, u32);
@@ -30,7 +31,7 @@ pub(crate) fn runs(conn: &Connection, query: &RunQuery, limits: &Limits) -> Resu
             None => return Ok(Page::empty()),
         },
     };
-    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let fields = &mut Fields::new("runs", row);

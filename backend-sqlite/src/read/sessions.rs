@@ -13,6 +13,7 @@ use crate::columns::{
 use crate::error::sql;
 use crate::read::sql::Sql;
 use crate::read::{Snapshot, session_bytes, workspace_key};
+use crate::statement::Prepare as _;
 
 /// A place in either order: the activity number, 0 in the order by id, and the id.
 type Place = (u64, SessionId);
@@ -24,7 +25,7 @@ pub(crate) fn session(conn: &Connection, key: &SessionKey) -> Result<Option<Sess
         "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
          WHERE s.wkey = ?1 AND s.id = ?2 AND s.state <> 'deleted' AND s.state = 'active'"
     );
-    let mut find = conn.prepare_cached(&text).map_err(sql)?;
+    let mut find = conn.prepared(&text).map_err(sql)?;
     let mut rows = find.query(params![wkey, key.id.as_str()]).map_err(sql)?;
     match rows.next().map_err(sql)? {
         Some(row) => Ok(Some(session_row(&key.workspace, &mut Fields::new("sessions", row))?.1)),
@@ -45,7 +46,7 @@ pub(crate) fn sessions(conn: &Connection, query: &SessionQuery, limits: &Limits)
         return Ok(Page { total: query.total.then_some(0), ..Page::empty() });
     };
     let text = list(query, wkey, position)?;
-    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let (_, row) = session_row(&query.workspace, &mut Fields::new("sessions", row))?;
@@ -92,7 +93,7 @@ fn list(query: &SessionQuery, wkey: i64, position: Option<Place>) -> Result<Sql>
 fn count(conn: &Connection, query: &SessionQuery, wkey: i64) -> Result<u64> {
     let mut text = Sql::new(format!("SELECT count(*) FROM sessions s {} ", index(query)));
     filters(&mut text, query, wkey);
-    let mut statement = conn.prepare_cached(&text.text).map_err(sql)?;
+    let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     match rows.next().map_err(sql)? {
         Some(row) => Fields::new("sessions", row).u64(),

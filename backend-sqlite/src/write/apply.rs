@@ -4,12 +4,14 @@ use rusqlite::{Connection, params};
 use turnkeep_core::commit::RequestScope;
 use turnkeep_core::id::{Collection, RecordKey, SessionRef, StreamName};
 use turnkeep_core::model::{Entry, Event, LeaseName, Record, Run, StreamRow};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{LeaseRow, RequestRow, Segment, Write, WriteSet};
 use turnkeep_core::{EntryNo, Error, ErrorKind, Result, WorkspaceId};
 
 use crate::columns::{int, lease_state_name, maybe_number, row_key, to_bits, visibility_name};
 use crate::error::sql;
 use crate::read::stream_key;
+use crate::statement::Prepare as _;
 use crate::write::cache::Cache;
 use crate::write::{copy, session};
 
@@ -34,7 +36,13 @@ pub(super) fn apply(
 ) -> Result<()> {
     let wkey = cache.workspace_or_new(conn, &set.workspace)?;
     let mut target = Target { conn, cache, workspace: &set.workspace, wkey, activity, deleted };
-    set.writes.iter().try_for_each(|write| target.write(write))
+    for (at, write) in set.writes.iter().enumerate() {
+        if mutant::is("sqlite/commit-in-two-halves") && at == set.writes.len() / 2 {
+            conn.execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(sql)?;
+        }
+        target.write(write)?;
+    }
+    Ok(())
 }
 
 impl Target<'_> {
@@ -63,7 +71,7 @@ impl Target<'_> {
 
     /// Runs a statement that is prepared once per connection.
     pub(super) fn run_sql(&self, text: &str, values: impl rusqlite::Params) -> Result<usize> {
-        self.conn.prepare_cached(text).and_then(|mut statement| statement.execute(values)).map_err(sql)
+        self.conn.prepared(text).and_then(|mut statement| statement.execute(values)).map_err(sql)
     }
 
     /// The key of a session that the rules found to be there.
@@ -98,7 +106,7 @@ impl Target<'_> {
             "INSERT INTO entries (rid, parent, on_path, kind, role, run, turn, key, visibility,
              at, refs, text, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let skey = self.life(session)?;
-        let mut insert = self.conn.prepare_cached(INSERT).map_err(sql)?;
+        let mut insert = self.conn.prepared(INSERT).map_err(sql)?;
         for entry in entries {
             let refs = if entry.refs.is_empty() { None } else { Some(json(&entry.refs)?) };
             insert
@@ -182,7 +190,7 @@ impl Target<'_> {
         const INSERT: &str =
             "INSERT INTO events (stkey, number, kind, run, at, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let stkey = self.stream_key(session, stream)?;
-        let mut insert = self.conn.prepare_cached(INSERT).map_err(sql)?;
+        let mut insert = self.conn.prepared(INSERT).map_err(sql)?;
         for event in events {
             insert
                 .execute(params![

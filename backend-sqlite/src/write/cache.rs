@@ -13,6 +13,7 @@ use turnkeep_core::{Result, SessionRef, WorkspaceId};
 use crate::columns::{Fields, SESSION_COLUMNS, session};
 use crate::error::sql;
 use crate::read::workspace_key;
+use crate::statement::Prepare as _;
 
 /// Bytes, roughly, that the rows at hand may take.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -53,7 +54,7 @@ impl Cache {
         if let Some(wkey) = self.workspace(conn, workspace)? {
             return Ok(wkey);
         }
-        conn.prepare_cached("INSERT INTO workspaces (id, touches, activity_floor) VALUES (?1, 0, 0)")
+        conn.prepared("INSERT INTO workspaces (id, touches, activity_floor) VALUES (?1, 0, 0)")
             .and_then(|mut insert| insert.execute([workspace.as_str()]))
             .map_err(sql)?;
         let wkey = conn.last_insert_rowid();
@@ -109,7 +110,7 @@ fn load(conn: &Connection, wkey: i64, workspace: &WorkspaceId, id: &SessionId) -
         "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
          WHERE s.wkey = ?1 AND s.id = ?2 AND s.state <> 'deleted'"
     );
-    let mut find = conn.prepare_cached(&text).map_err(sql)?;
+    let mut find = conn.prepared(&text).map_err(sql)?;
     let mut rows = find.query(params![wkey, id.as_str()]).map_err(sql)?;
     match rows.next().map_err(sql)? {
         Some(row) => {
@@ -127,7 +128,7 @@ pub(crate) fn last_activity(conn: &Connection) -> Result<i64> {
              WHERE s.wkey = w.wkey AND s.state <> 'deleted' ORDER BY s.activity DESC LIMIT 1), 0)))
          FROM workspaces w";
     let last: Option<Option<i64>> = conn
-        .prepare_cached(READ)
+        .prepared(READ)
         .and_then(|mut read| read.query_row([], |row| row.get(0)).optional())
         .map_err(sql)?;
     Ok(last.flatten().unwrap_or(0))

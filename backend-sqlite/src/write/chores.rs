@@ -9,6 +9,7 @@ use turnkeep_core::store::PurgeReport;
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 
 use crate::error::{commit_is_undoable, sql};
+use crate::statement::Prepare as _;
 use crate::write::Writer;
 use crate::write::purge::{self, ExpiryWalk};
 
@@ -72,7 +73,7 @@ impl Writer {
     pub(super) fn checkpoint(&self) -> Result<()> {
         self.log_pages.store(0, Ordering::Relaxed);
         self.conn
-            .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")
+            .prepared("PRAGMA wal_checkpoint(PASSIVE)")
             .and_then(|mut run| run.query_row([], |_| Ok(())))
             .map_err(sql)
     }

@@ -6,6 +6,7 @@ use turnkeep_core::Result;
 use crate::columns::row_key;
 use crate::error::sql;
 use crate::schema::active_states;
+use crate::statement::Prepare as _;
 
 /// Copies the entries `after+1 ..= through` with their numbers, the segments that begin among them, and the runs
 /// they name that the child does not have yet. A run that is active arrives interrupted.
@@ -35,7 +36,7 @@ pub(super) fn slice(conn: &Connection, from: i64, to: i64, after: u32, through: 
     );
     let (low, high) = (row_key(from, after), row_key(from, through));
     let run = |text: &str, values: &[&dyn rusqlite::ToSql]| {
-        conn.prepare_cached(text).and_then(|mut statement| statement.execute(values)).map_err(sql)
+        conn.prepared(text).and_then(|mut statement| statement.execute(values)).map_err(sql)
     };
     run(ENTRIES, params![low, high, to])?;
     run(SEGMENTS, params![from, to, after, through])?;

@@ -14,6 +14,7 @@ use crate::columns::{
 use crate::error::{damaged, sql};
 use crate::owners::Owners;
 use crate::read::{number_with_key, stored_lease};
+use crate::statement::Prepare as _;
 use crate::write::cache::Cache;
 
 /// Where the answers come from.
@@ -49,7 +50,7 @@ impl Source<'_> {
             "SELECT first FROM segments WHERE skey = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1";
         let first: Option<u32> = self
             .conn
-            .prepare_cached(FIND)
+            .prepared(FIND)
             .and_then(|mut find| find.query_row(params![skey, number], |row| row.get(0)).optional())
             .map_err(sql)?;
         Ok(first.and_then(EntryNo::new))
@@ -71,7 +72,7 @@ impl FactSource for Source<'_> {
         let Some(skey) = self.life(session)? else { return Ok(None) };
         let on_path: Option<bool> = self
             .conn
-            .prepare_cached("SELECT on_path FROM entries WHERE rid = ?1")
+            .prepared("SELECT on_path FROM entries WHERE rid = ?1")
             .and_then(|mut find| find.query_row([row_key(skey, number.get())], |row| row.get(0)).optional())
             .map_err(sql)?;
         let Some(on_path) = on_path else { return Ok(None) };
@@ -93,7 +94,7 @@ impl FactSource for Source<'_> {
         let bounds = params![row_key(skey, after.map_or(0, EntryNo::get)), row_key(skey, through.get())];
         let (messages, tip, last): (u32, Option<i64>, Option<i64>) = self
             .conn
-            .prepare_cached(SUM)
+            .prepared(SUM)
             .and_then(|mut sum| sum.query_row(bounds, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
             .map_err(sql)?;
         if last.map(number_of) != Some(through.get()) {
@@ -101,7 +102,7 @@ impl FactSource for Source<'_> {
         }
         let first_user_text = self
             .conn
-            .prepare_cached(FIRST_USER)
+            .prepared(FIRST_USER)
             .and_then(|mut find| find.query_row(bounds, |row| row.get(0)).optional())
             .map_err(sql)?;
         let tip = match tip.map(number_of).and_then(EntryNo::new) {
@@ -114,7 +115,7 @@ impl FactSource for Source<'_> {
     fn run(&mut self, session: &SessionRef, id: &RunId) -> Result<Option<Run>> {
         let Some(skey) = self.life(session)? else { return Ok(None) };
         let text = format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.id = ?1 AND r.rkey >> 32 = ?2");
-        let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut find = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = find.query(params![id.as_str(), skey]).map_err(sql)?;
         rows.next().map_err(sql)?.map(|row| run(session, &mut Fields::new("runs", row))).transpose()
     }
@@ -123,7 +124,7 @@ impl FactSource for Source<'_> {
         const FIND: &str = "SELECT id, attempt FROM runs WHERE intent = ?1 AND intent IS NOT NULL
              AND rkey >> 32 = ?2 ORDER BY attempt DESC, rkey DESC LIMIT 1";
         let Some(skey) = self.life(session)? else { return Ok(None) };
-        let mut find = self.conn.prepare_cached(FIND).map_err(sql)?;
+        let mut find = self.conn.prepared(FIND).map_err(sql)?;
         let mut rows = find.query(params![intent.as_str(), skey]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
         let fields = &mut Fields::new("runs", row);
@@ -146,7 +147,7 @@ impl FactSource for Source<'_> {
             "SELECT {RECORD_COLUMNS} FROM records r LEFT JOIN sessions o ON o.skey = r.owner
              WHERE r.wkey = ?1 AND r.collection = ?2 AND r.key = ?3"
         );
-        let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut find = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = find.query(params![self.wkey, collection.as_str(), key.as_str()]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
         let stored = record(&mut Fields::new("records", row))?;
@@ -156,7 +157,7 @@ impl FactSource for Source<'_> {
     fn stream(&mut self, session: &SessionRef, name: &StreamName) -> Result<Option<StreamRow>> {
         let Some(skey) = self.life(session)? else { return Ok(None) };
         let text = format!("SELECT {STREAM_COLUMNS} FROM streams WHERE skey = ?1 AND name = ?2");
-        let mut find = self.conn.prepare_cached(&text).map_err(sql)?;
+        let mut find = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = find.query(params![skey, name.as_str()]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
         stream(&mut Fields::new("streams", row)).map(|(_, row)| Some(row))
@@ -172,7 +173,7 @@ impl FactSource for Source<'_> {
         };
         let last: Option<i64> = self
             .conn
-            .prepare_cached("SELECT last FROM ordinals WHERE owner = ?1 AND wkey = ?2 AND collection = ?3")
+            .prepared("SELECT last FROM ordinals WHERE owner = ?1 AND wkey = ?2 AND collection = ?3")
             .and_then(|mut find| {
                 find.query_row(params![skey, self.wkey, collection.as_str()], |row| row.get(0)).optional()
             })
@@ -192,7 +193,7 @@ impl FactSource for Source<'_> {
                 None => return Ok(None),
             },
         };
-        let mut find = self.conn.prepare_cached(FIND).map_err(sql)?;
+        let mut find = self.conn.prepared(FIND).map_err(sql)?;
         let mut rows = find.query(params![skey, self.wkey, id.to_string()]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
         let fields = &mut Fields::new("requests", row);

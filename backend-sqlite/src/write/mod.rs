@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, WriteLock, random_bits};
+use turnkeep_core::mutant;
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 
 use crate::error::{commit_is_undoable, sql};
 use crate::migrate;
 use crate::owners::Owners;
+use crate::statement::Prepare as _;
 use crate::write::cache::Cache;
 
 pub(crate) use chores::Chores;
@@ -87,17 +89,19 @@ impl Writer {
     }
 
     fn execute(&self, text: &str) -> rusqlite::Result<()> {
-        self.conn.prepare_cached(text)?.execute([]).map(drop)
+        self.conn.prepared(text)?.execute([]).map(drop)
     }
 
     /// Reads anew what another connection may have changed: rows at hand, the format, the activity.
     fn refresh(&mut self) -> Result<()> {
         let version: i64 = self
             .conn
-            .prepare_cached("PRAGMA data_version")
+            .prepared("PRAGMA data_version")
             .and_then(|mut read| read.query_row([], |row| row.get(0)))
             .map_err(sql)?;
-        if version == self.data_version {
+        if version == self.data_version
+            || (self.data_version >= 0 && mutant::is("sqlite/rows-at-hand-outlive-others-commits"))
+        {
             return Ok(());
         }
         self.cache.clear();
@@ -110,7 +114,7 @@ impl Writer {
     }
 
     fn undo(&mut self) -> Result<()> {
-        if self.dirty {
+        if self.dirty && !mutant::is("sqlite/rows-at-hand-outlive-a-rollback") {
             self.cache.clear();
             self.dirty = false;
         }

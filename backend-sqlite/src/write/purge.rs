@@ -8,6 +8,7 @@ use turnkeep_core::{Result, Timestamp};
 
 use crate::columns::row_key;
 use crate::error::sql;
+use crate::statement::Prepare as _;
 
 /// Bytes of entries after which a slice ends early: large rows take longer to give back.
 const SLICE_BYTES: i64 = 8 * 1024 * 1024;
@@ -18,7 +19,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
     const OLDEST: &str = "SELECT skey FROM sessions INDEXED BY sessions_deleted
          WHERE state = 'deleted' ORDER BY skey LIMIT 1";
     let oldest: Option<i64> = conn
-        .prepare_cached(OLDEST)
+        .prepared(OLDEST)
         .and_then(|mut find| find.query_row([], |row| row.get(0)).optional())
         .map_err(sql)?;
     let Some(skey) = oldest else { return Ok(None) };
@@ -53,7 +54,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
     let mut report = PurgeReport { sessions: 0, rows: u64::try_from(most - left).unwrap_or(0) };
     // Room was left, so every table had its turn.
     if left > 0 && !has_entries(conn, skey)? {
-        conn.prepare_cached("DELETE FROM sessions WHERE skey = ?1 AND state = 'deleted'")
+        conn.prepared("DELETE FROM sessions WHERE skey = ?1 AND state = 'deleted'")
             .and_then(|mut delete| delete.execute([skey]))
             .map_err(sql)?;
         report.sessions = 1;
@@ -64,7 +65,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
 
 fn execute(conn: &Connection, text: &str, skey: i64, most: i64) -> Result<i64> {
     let removed =
-        conn.prepare_cached(text).and_then(|mut delete| delete.execute(params![skey, most])).map_err(sql)?;
+        conn.prepared(text).and_then(|mut delete| delete.execute(params![skey, most])).map_err(sql)?;
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 
@@ -75,7 +76,7 @@ fn entries(conn: &Connection, skey: i64, most: i64) -> Result<i64> {
     let (low, high) = (row_key(skey, 0), row_key(skey, u32::MAX));
     let mut last = None;
     {
-        let mut sizes = conn.prepare_cached(LAST).map_err(sql)?;
+        let mut sizes = conn.prepared(LAST).map_err(sql)?;
         let mut rows = sizes.query(params![low, high, most]).map_err(sql)?;
         let mut bytes = 0_i64;
         while let Some(row) = rows.next().map_err(sql)? {
@@ -88,14 +89,14 @@ fn entries(conn: &Connection, skey: i64, most: i64) -> Result<i64> {
     }
     let Some(last) = last else { return Ok(0) };
     let removed = conn
-        .prepare_cached("DELETE FROM entries WHERE rid > ?1 AND rid <= ?2")
+        .prepared("DELETE FROM entries WHERE rid > ?1 AND rid <= ?2")
         .and_then(|mut delete| delete.execute([low, last]))
         .map_err(sql)?;
     Ok(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 
 fn has_entries(conn: &Connection, skey: i64) -> Result<bool> {
-    conn.prepare_cached("SELECT 1 FROM entries WHERE rid > ?1 AND rid <= ?2 LIMIT 1")
+    conn.prepared("SELECT 1 FROM entries WHERE rid > ?1 AND rid <= ?2 LIMIT 1")
         .and_then(|mut find| find.exists([row_key(skey, 0), row_key(skey, u32::MAX)]))
         .map_err(sql)
 }
@@ -125,14 +126,14 @@ pub(super) fn expired_slice(
     // A look at a scope costs about as much as the removal of a row.
     for _ in 0..SLICE_ROWS {
         let next: Option<(i64, i64)> = conn
-            .prepare_cached(NEXT)
+            .prepared(NEXT)
             .and_then(|mut next| {
                 next.query_row([at.0, at.1], |row| Ok((row.get(0)?, row.get(1)?))).optional()
             })
             .map_err(sql)?;
         let Some((skey, wkey)) = next else { return Ok(None) };
         let removed = conn
-            .prepare_cached(DELETE)
+            .prepared(DELETE)
             .and_then(|mut delete| {
                 delete.execute(params![skey, wkey, oldest_kept, now.as_millis(), left.cast_signed()])
             })

@@ -62,7 +62,7 @@ clauses! { ($) atomic_tests;
         peer: Some(killed::call),
     }
     "RUN-009" run_009_an_oversized_commit_is_rejected_whole {
-        title: "A commit over a limit, in bytes or operations, answers TooLarge and leaves nothing.",
+        title: "A commit over a limit, in bytes, operations or bytes of the receipt that its request keeps, answers TooLarge and leaves nothing.",
         why: "Cutting it to size keeps words that nobody asked to keep alone.",
         catches: "a backend that writes as much as fits",
     }
@@ -389,6 +389,15 @@ async fn run_009_an_oversized_commit_is_rejected_whole(cx: &Context) -> Outcome 
     }
     kit.refused(many, ErrorKind::TooLarge).await?;
     kit.unchanged(&before, "a commit with too many operations").await?;
+
+    // Each of these is small; what is kept of them all for a repeat is not.
+    let request = kit.request("many records", &session);
+    let mut kept = kit.commit().request(request);
+    for at in 0..1_000 {
+        kept = kept.op(Op::PutRecord(put("c", &format!("k{at}"), "1")));
+    }
+    kit.refused(kept, ErrorKind::TooLarge).await?;
+    kit.unchanged(&before, "a commit whose receipt is too large to be kept").await?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Forks: a child begins with exactly a prefix, and from then on neither knows the other.
 
 mod killed;
+mod slices;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::kit::{Kit, keyed, name, no, note, put, run, user};
 use crate::verdict::Outcome;
 use killed::frk_005_a_kill_leaves_no_half_child;
+use slices::frk_008_a_child_is_copied_slice_after_slice_from_one_source;
 
 clauses! { ($) fork_tests;
     "FRK-001" frk_001_a_fork_is_exactly_the_prefix {
@@ -55,6 +57,11 @@ clauses! { ($) fork_tests;
         title: "A chain of 64 forks, each adding entries, reads exactly at every depth.",
         why: "Costs and mistakes of lineage show at depth only.",
         catches: "a backend that resolves ancestors recursively with a bound",
+    }
+    "FRK-008" frk_008_a_child_is_copied_slice_after_slice_from_one_source {
+        title: "A child is copied from one source, slice after slice: one out of order, of another source, or of a session that the same commit changes or deletes is refused; the last slice and the seal may share a commit.",
+        why: "Slices that do not fit together make a conversation that nobody had.",
+        catches: "a backend that copies whatever slice it is asked for",
     }
 }
 

@@ -218,12 +218,26 @@ async fn idm_005_request_ids_are_scoped_as_declared(cx: &Context) -> Outcome {
     };
     kit.apply(fork(&a)).await?;
     ensure!(kit.apply(fork(&a)).await?.replayed, "a request owned by a session is known");
+    // So much that the purge is not done yet when the id is used again.
+    kit.append(&child, (0..5_000).map(|at| user(&format!("{at}"))).collect()).await?;
+    kit.delete(&child).await?;
+    let unowned = || Request::in_workspace(RequestId::Host("fork".to_owned()));
+    ensure!(
+        !kit.apply(say(&kit, &a, unowned())).await?.replayed,
+        "a request outlived the session that owns it, before its rows were purged"
+    );
+    let child = kit.create("child").await?;
+    let fork = |id: &str| {
+        let request = Request::in_workspace(RequestId::Host(id.to_owned())).owned_by(child.clone());
+        say(&kit, &a, request)
+    };
+    kit.apply(fork("later fork")).await?;
     kit.delete(&child).await?;
     kit.delete(&b).await?;
     let b = kit.create("b").await?;
     let receipt = kit.apply(say(&kit, &b, Request::in_session(id(), b.clone()))).await?;
     ensure!(!receipt.replayed, "a session made again under a used id got the receipt of its former life");
-    let unowned = Request::in_workspace(RequestId::Host("fork".to_owned()));
+    let unowned = Request::in_workspace(RequestId::Host("later fork".to_owned()));
     ensure!(
         !kit.apply(say(&kit, &a, unowned)).await?.replayed,
         "a request outlived the session that owns it"

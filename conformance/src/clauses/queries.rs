@@ -2,12 +2,12 @@
 
 use turnkeep_core::commit::{NewEntry, NewRun, NewSession, Op, Parent, RunPatch, SessionPatch};
 use turnkeep_core::model::{
-    Audience, Channel, Entry, Profile, RunState, RunStates, SessionRow, Title, TitleSource, Visibility,
+    Audience, Channel, Entry, Profile, Row, RunState, RunStates, SessionRow, Title, TitleSource, Visibility,
     VisibilitySet,
 };
 use turnkeep_core::query::{
-    AudienceFilter, EntryQuery, EventQuery, OwnerFilter, PathTo, RecordQuery, RunQuery, SessionOrder,
-    SessionQuery,
+    AudienceFilter, EntryQuery, EventQuery, OwnerFilter, PathTo, RecordQuery, RowQuery, RunQuery,
+    SessionOrder, SessionQuery,
 };
 use turnkeep_core::{EntryNo, ErrorKind, Order, SessionRef};
 
@@ -315,6 +315,13 @@ async fn qry_003_filters_on_runs_records_and_events_narrow_exactly(cx: &Context)
         let status = [None, Some("open"), Some("done")][at / 2 % 3];
         ensure_eq!(seen, Some((owner, status)), "owner and status of record k{at}");
     }
+    let unowned = kit.rows(RowQuery::unowned(kit.workspace.clone())).await?;
+    let seen = unowned.iter().filter(|row| matches!(row, Row::Record(record) if record.owner.is_none()));
+    ensure_eq!(
+        (unowned.len(), seen.count()),
+        (8 + 24, 8 + 24),
+        "rows, and among them records, that nobody owns"
+    );
     for step in 0..96_usize {
         let pick = |every: usize, of: usize| (step / every) % of;
         let owners = [OwnerFilter::Any, OwnerFilter::Unowned, OwnerFilter::Session(sessions[0].clone())];

@@ -2,6 +2,7 @@
 
 pub(super) mod copy;
 mod digest;
+mod fits;
 mod killed;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use copy::{goes_on, same_reads, source};
 use digest::{
     rst_005_a_seal_tells_every_row_apart, rst_006_a_sealed_session_is_in_use_for_the_rest_of_its_commit,
 };
+use fits::rst_007_a_row_that_does_not_fit_is_refused;
 use killed::rst_003_a_kill_while_copying_or_purging_ends_the_same;
 
 clauses! { ($) restore_tests;
@@ -64,6 +66,11 @@ clauses! { ($) restore_tests;
         title: "From its seal on a session is in use, for the rest of the same commit too: its records are there, it takes entries, and the workspace's mark has moved.",
         why: "A host that restores a conversation and goes on with it in one step must find what it restored.",
         catches: "a backend that puts a session into use only after the commit",
+    }
+    "RST-007" rst_007_a_row_that_does_not_fit_is_refused {
+        title: "A row that does not fit what has arrived (a number left out or given twice, a key, run, stream or record that is there) is refused with all of its commit, and what was there stays.",
+        why: "A copy with a hole or a double, sealed by the sum of what was sent, is wrong for good.",
+        catches: "a backend that writes restored rows over what is there",
     }
 }
 

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
 use crate::local::job::{Chore, Job, Pending, fill, refuse, session_of, split_late, withdraw_late};
 use crate::local::{CommitFailure, Engine, WriteLock};
+use crate::mutant;
 use crate::rules::{decide, plan, validate};
 
 /// How a committer works.
@@ -78,7 +79,9 @@ impl<E: Engine> GroupCommitter<E> {
     /// # Errors
     /// The refusal, `Busy` past the deadline, `CommitUnknown`, `Poisoned`, `Closed`.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        validate(&commit, &self.limits)?;
+        if !mutant::is("committer/forms-not-checked") {
+            validate(&commit, &self.limits)?;
+        }
         let deadline = deadline(commit.wait.unwrap_or(self.busy));
         let (reply, answer) = oneshot::channel();
         self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| closed())?;
@@ -261,7 +264,11 @@ impl<E: Engine> Writer<E> {
         match self.attempt(members) {
             Attempt::Answered => {}
             Attempt::NotYet(members) => return members,
-            Attempt::Undone(error, members) if members.len() == 1 => refuse(members, &error),
+            Attempt::Undone(error, members)
+                if members.len() == 1 || mutant::is("committer/group-shares-a-refusal") =>
+            {
+                refuse(members, &error);
+            }
             // One of them is the culprit: it alone is refused, the others land.
             Attempt::Undone(_, members) => {
                 for member in members {
@@ -314,12 +321,22 @@ impl<E: Engine> Writer<E> {
             members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
             return Attempt::Answered;
         }
+        if mutant::is("committer/answers-before-the-sync") {
+            members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
+            std::thread::sleep(Duration::from_millis(30));
+            let _ = self.engine.commit();
+            return Attempt::Answered;
+        }
         match self.engine.commit() {
             Ok(()) => {
                 members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
                 Attempt::Answered
             }
             Err(CommitFailure::NothingApplied(error)) => Attempt::Undone(error, members),
+            Err(CommitFailure::Unknown(_)) if mutant::is("committer/failed-sync-is-success") => {
+                members.into_iter().zip(answers).for_each(|(member, answer)| member.answer(answer));
+                Attempt::Answered
+            }
             Err(CommitFailure::Unknown(error)) => {
                 self.poison(&error);
                 for (member, wrote) in members.into_iter().zip(wrote) {
@@ -342,9 +359,13 @@ impl<E: Engine> Writer<E> {
         let stamp = self.engine.stamp()?;
         let facts = self.engine.facts(&commit.workspace, &plan(commit), &stamp)?;
         match decide(commit, facts, &stamp) {
+            Err(refusal) if mutant::is("committer/group-shares-a-refusal") => Err(refusal),
             Err(refusal) => Ok((Err(refusal), false)),
             Ok(set) if set.writes.is_empty() => Ok((Ok(set.receipt), false)),
-            Ok(set) => {
+            Ok(mut set) => {
+                if mutant::is("committer/last-row-not-written") {
+                    set.writes.pop();
+                }
                 self.engine.apply(&set)?;
                 Ok((Ok(set.receipt), true))
             }
@@ -370,10 +391,15 @@ impl<E: Engine> Writer<E> {
     fn wait_for_lock(&self, members: Vec<Pending>) -> std::result::Result<Vec<Pending>, Attempt> {
         let Some(lock) = &self.lock else { return Ok(members) };
         let Some(earliest) = members.iter().map(|member| member.deadline).min() else { return Ok(members) };
-        match lock.stand_in_line(earliest.min(Instant::now() + LOCK_SLICE)) {
+        let slice = mutant::either("committer/never-waits", Duration::ZERO, LOCK_SLICE);
+        match lock.stand_in_line(earliest.min(Instant::now() + slice)) {
             Ok(true) => Ok(members),
             Ok(false) => {
-                let (late, rest) = split_late(members);
+                let (late, rest) = if mutant::is("committer/never-waits") {
+                    (members, Vec::new())
+                } else {
+                    split_late(members)
+                };
                 refuse(late, &busy());
                 Err(if rest.is_empty() { Attempt::Answered } else { Attempt::NotYet(rest) })
             }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::OwnerId;
 use crate::model::Liveness;
+use crate::mutant;
 
 /// The lock of one open handle; held until dropped.
 #[derive(Debug)]
@@ -47,6 +48,9 @@ impl Drop for OwnerLock {
     ///
     /// While it may still hold leases the file must stay, to prove the owner dead; `sweep` removes it later.
     fn drop(&mut self) {
+        if mutant::is("owners/lock-file-stays-open") {
+            std::mem::forget(self.file.try_clone());
+        }
         let _ = self.file.unlock();
         let _ = &self.path;
     }
@@ -57,8 +61,10 @@ impl Drop for OwnerLock {
 pub fn liveness(folder: &Path, owner: OwnerId) -> Liveness {
     let Ok(file) = File::open(path_of(folder, owner)) else { return Liveness::Unknown };
     match file.try_lock_shared() {
-        Ok(()) => Liveness::Dead,
-        Err(TryLockError::WouldBlock) => Liveness::Alive,
+        Ok(()) => mutant::either("owners/the-dead-live", Liveness::Alive, Liveness::Dead),
+        Err(TryLockError::WouldBlock) => {
+            mutant::either("owners/the-living-are-dead", Liveness::Dead, Liveness::Alive)
+        }
         Err(TryLockError::Error(_)) => Liveness::Unknown,
     }
 }

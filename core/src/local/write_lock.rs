@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::owner::private;
+use crate::mutant;
 
 /// A lock file beside a store. One process, or one handle, writes at a time.
 #[derive(Debug)]
@@ -127,6 +128,9 @@ impl WriteLock {
         let mut state = self.line.state();
         match &mut *state {
             State::Held => {
+                if mutant::is("write-lock/kept") {
+                    return;
+                }
                 let _ = self.line.file.unlock();
                 *state = State::Idle;
             }

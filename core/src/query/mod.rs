@@ -27,6 +27,7 @@ pub use sessions::{AudienceFilter, SessionOrder, SessionQuery};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{Limits, PAGE_BYTES};
+use crate::mutant;
 
 /// The default limit of a query.
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -75,10 +76,10 @@ impl<T> Page<T> {
 /// # Errors
 /// `Invalid` for 0.
 pub fn page_limit(limit: u32, limits: &Limits) -> Result<usize> {
-    if limit == 0 {
+    if limit == 0 && !mutant::is("pages/limit-zero-is-served") {
         return Err(Error::new(ErrorKind::Invalid, "a limit of 0 asks for nothing; ask for at least 1"));
     }
-    Ok(limit.min(limits.page_items) as usize)
+    Ok(limit.min(mutant::either("pages/of-any-length", u32::MAX, limits.page_items)) as usize)
 }
 
 /// Collects a page within its bounds of items and bytes. For backends: feed it rows in scan order until it is full.
@@ -99,7 +100,9 @@ impl<T> PageBuilder<T> {
 
     /// Adds an item of `bytes`. Answers `false`, without adding, when the page is full: stop scanning.
     pub fn push(&mut self, bytes: usize, item: impl FnOnce() -> T) -> bool {
-        let over = self.bytes.saturating_add(bytes) > PAGE_BYTES && !self.items.is_empty();
+        let over = self.bytes.saturating_add(bytes) > PAGE_BYTES
+            && !self.items.is_empty()
+            && !mutant::is("pages/of-any-bytes");
         if self.items.len() >= self.limit || over {
             self.full = true;
             return false;
@@ -115,10 +118,10 @@ impl<T> PageBuilder<T> {
     /// Whatever `cursor` answers.
     pub fn finish(mut self, order: Order, cursor: impl FnOnce(&T) -> Result<Cursor>) -> Result<Page<T>> {
         let next = match (self.full, self.items.last()) {
-            (true, Some(last)) => Some(cursor(last)?),
+            (true, Some(last)) if !mutant::is("pages/end-with-the-first") => Some(cursor(last)?),
             _ => None,
         };
-        if order == Order::Latest {
+        if order == Order::Latest && !mutant::is("pages/latest-is-newest-first") {
             self.items.reverse();
         }
         Ok(Page { items: self.items, next, total: None })

@@ -4,6 +4,7 @@
 //! write their own collections and streams.
 
 use crate::model::{collection, stream};
+use crate::mutant;
 
 /// Collections whose owned records need the owner's lease.
 pub const EXCLUSIVE_COLLECTIONS: &[&str] = &[
@@ -21,7 +22,7 @@ pub const EXCLUSIVE_STREAMS: &[&str] =
 /// Whether owned records of a collection are exclusive.
 #[must_use]
 pub fn is_exclusive_collection(name: &str) -> bool {
-    EXCLUSIVE_COLLECTIONS.contains(&name)
+    EXCLUSIVE_COLLECTIONS.contains(&name) && !mutant::is("exclusive/collections-are-shared")
 }
 
 /// Whether a stream is exclusive.

@@ -18,6 +18,7 @@ use crate::model::{
     Audience, Channel, ForkKind, ForkOrigin, LeaseName, Profile, Record, Row, RunStates, SessionState, Title,
     TitleSource, Usage, Visibility,
 };
+use crate::mutant;
 use crate::payload::Payload;
 use crate::rules::fold_row;
 
@@ -34,6 +35,9 @@ pub fn fingerprint(commit: &Commit) -> Fingerprint {
         form.text(session.id.as_str());
     }
     form.number(commit.ops.len() as u64);
+    if mutant::is("fingerprint/guards-included") {
+        form.number(commit.guards.len() as u64 + commit.fences.len() as u64);
+    }
     commit.ops.iter().for_each(|op| form.op(op));
     Fingerprint::from_bytes(form.digest.finish())
 }
@@ -235,7 +239,7 @@ impl<'a> Form<'a> {
             }
         });
         self.maybe(text.as_deref());
-        self.text(payload.as_str());
+        self.text(mutant::either("fingerprint/payload-left-out", "", payload.as_str()));
     }
 
     /// Exact rows, times included: they are the meaning, in the form that the seal compares.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::commit::{Commit, Guard, NewEntry, Op, Parent, Put, RequestScope};
 use crate::id::{EntryNo, SessionRef};
 use crate::model::{LeaseName, Row};
+use crate::mutant;
 use crate::rules::{Lookup, ReadSet, is_exclusive_collection};
 
 /// The look-ups that `decide` needs for this commit, each once, sessions before what lies below them.
@@ -64,6 +65,9 @@ impl Plan {
     }
 
     fn exclusive(&mut self, session: &SessionRef) {
+        if mutant::is("plan/leases-not-looked-up") {
+            return self.session(session);
+        }
         self.lease(&LeaseName::Session(session.clone()));
     }
 
@@ -169,7 +173,8 @@ impl Plan {
         if let Parent::Number(parent) = entry.parent {
             self.look(Lookup::Place(session.clone(), parent));
         }
-        entry.key.iter().for_each(|key| self.look(Lookup::EntryKey(session.clone(), key.clone())));
+        let keys = entry.key.iter().filter(|_| !mutant::is("plan/keys-not-looked-up"));
+        keys.for_each(|key| self.look(Lookup::EntryKey(session.clone(), key.clone())));
     }
 
     fn put(&mut self, put: &Put) {

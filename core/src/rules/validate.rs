@@ -4,6 +4,7 @@ use crate::commit::{Commit, LeaseGrant, NewEntry, NewRun, Op, Parent, RefTarget,
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COLUMN_BYTES, LEASE_MS, Limits, SLICE_ROWS};
 use crate::model::{Profile, Record, Row, RunState};
+use crate::mutant;
 use crate::payload::Payload;
 use crate::rules::MAX_ACTIVITY;
 
@@ -17,7 +18,7 @@ const ENTRY_REFS: usize = 64;
 /// # Errors
 /// `Invalid` or `TooLarge`, naming the op; the store is not touched.
 pub fn validate(commit: &Commit, limits: &Limits) -> Result<()> {
-    if commit.ops.len() > limits.commit_ops {
+    if commit.ops.len() > limits.commit_ops && !mutant::is("limits/any-number-of-ops") {
         return Err(too_large("operations", commit.ops.len(), limits.commit_ops));
     }
     if let Some(request) = &commit.request {
@@ -28,7 +29,7 @@ pub fn validate(commit: &Commit, limits: &Limits) -> Result<()> {
         check.op(op).map_err(|error| error.with("op", at))?;
         check_request(commit, op).map_err(|error| error.with("op", at))?;
     }
-    if check.bytes > limits.commit_bytes {
+    if check.bytes > limits.commit_bytes && !mutant::is("limits/commit-of-any-size") {
         return Err(too_large("bytes in the commit", check.bytes, limits.commit_bytes));
     }
     Ok(())
@@ -252,7 +253,7 @@ impl Check<'_> {
     /// PostgreSQL cannot hold a NUL in a text column, so none of the backends takes one.
     fn text(&mut self, text: Option<&str>) -> Result<()> {
         let Some(text) = text else { return Ok(()) };
-        if text.contains('\0') {
+        if text.contains('\0') && !mutant::is("texts/nul-taken") {
             return Err(invalid("the text for search and previews holds a NUL character; leave it out"));
         }
         if text.len() > self.limits.payload_bytes {
@@ -267,7 +268,7 @@ impl Check<'_> {
         if text.contains('\0') {
             return Err(invalid("a NUL character cannot be stored here").with("field", what));
         }
-        if text.len() > COLUMN_BYTES {
+        if text.len() > COLUMN_BYTES && !mutant::is("limits/column-of-any-size") {
             return Err(too_large("bytes", text.len(), COLUMN_BYTES).with("field", what));
         }
         self.bytes = self.bytes.saturating_add(text.len());

@@ -5,6 +5,8 @@
 mod disk;
 mod golden;
 mod liars;
+#[cfg(feature = "mutants")]
+mod mutants;
 #[cfg(all(unix, feature = "memory"))]
 mod page;
 mod power;

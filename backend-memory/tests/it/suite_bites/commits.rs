@@ -1,6 +1,7 @@
 //! What a twisted store makes of a commit.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use turnkeep_core::commit::{Expect, NewEntry, Op, Parent, RequestScope, SessionPatch, Takeover};
 use turnkeep_core::id::EntryNo;
@@ -32,6 +33,16 @@ impl Twisted {
                 if matches!(commit.ops.as_slice(), [Op::Append { .. }]) && commit.guards.is_empty() =>
             {
                 self.inner.commit(commit.clone()).await?;
+            }
+            Twist::BusyForAWhile if self.calls.load(Ordering::Relaxed).is_multiple_of(7) => {
+                let (patience, busy) = (commit.wait.unwrap_or(Duration::MAX), Duration::from_millis(2));
+                tokio::time::sleep(patience.min(busy)).await;
+                if patience < busy {
+                    return Err(Error::new(
+                        ErrorKind::Busy,
+                        "somebody else wrote for longer than the caller waits",
+                    ));
+                }
             }
             Twist::BusyAtOnce if self.calls.load(Ordering::Relaxed).is_multiple_of(7) => {
                 return Err(Error::new(ErrorKind::Busy, "somebody else writes; this store does not wait"));

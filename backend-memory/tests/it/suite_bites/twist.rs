@@ -16,6 +16,8 @@ use turnkeep_harnesses::MemoryHarness;
 pub(super) enum Twist {
     /// Waits now and then, and breaks nothing.
     Slow,
+    /// Lets every seventh call wait, as if somebody else wrote, and breaks nothing.
+    BusyForAWhile,
     /// Accepts everything, keeps nothing.
     Null,
     /// Never answers a commit.

@@ -158,15 +158,11 @@ pub(super) async fn check(
     let ended = |ended: Result<Outcome, tokio::task::JoinError>| {
         ended.map_err(|error| Stop::fail(format!("opening an image panicked: {error}")))?
     };
-    let mut outcome = Ok(());
     for image in images {
         if tasks.len() >= AT_ONCE
             && let Some(task) = tasks.join_next().await
         {
-            outcome = outcome.and(ended(task));
-        }
-        if outcome.is_err() {
-            break;
+            ended(task)?;
         }
         let (opener, states) = (opener.clone(), Arc::clone(&states));
         tasks.spawn(async move {
@@ -175,11 +171,9 @@ pub(super) async fn check(
         });
         checked += 1;
     }
-    // Also after a failure: whoever is still at work removes its image.
     while let Some(task) = tasks.join_next().await {
-        outcome = outcome.and(ended(task));
+        ended(task)?;
     }
-    outcome?;
     cx.count("images", checked);
     Ok(checked)
 }

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{EntryNo, SessionRef};
 use crate::limits::PREVIEW_CHARS;
 use crate::model::{Entry, PathState, Reference, SessionRow, Visibility, entry_kind, role};
+use crate::mutant;
 use crate::rules::{Place, Segment, SessionChange, Write};
 
 use super::state::State;
@@ -53,6 +54,7 @@ impl Batch {
 fn append_one(state: &mut State<'_>, session: &SessionRef, new: &NewEntry, batch: &mut Batch) -> Result<()> {
     if let Some(key) = &new.key
         && let Some(taken) = state.entry_with_key(session, key)
+        && !mutant::is("keys/used-twice")
     {
         return match new.on_key {
             OnKey::Skip => {
@@ -69,7 +71,7 @@ fn append_one(state: &mut State<'_>, session: &SessionRef, new: &NewEntry, batch
     let number = next_number(row)?;
     let head = row.head;
     let parent = match new.parent {
-        Parent::Leaf => row.path.leaf,
+        Parent::Leaf => mutant::either("entries/parent-is-the-head", row.head, row.path.leaf),
         Parent::Root => None,
         Parent::Number(number) => Some(number),
         Parent::InCommit(place) => Some(batch.number_at(place)?),
@@ -81,7 +83,7 @@ fn append_one(state: &mut State<'_>, session: &SessionRef, new: &NewEntry, batch
             RefTarget::InCommit(place) => batch.number_at(*place)?,
         };
         // Numbers are contiguous, so every number up to the head exists.
-        if head.is_none_or(|head| entry > head) {
+        if head.is_none_or(|head| entry > head) && !mutant::is("references/to-nothing") {
             return Err(unknown_entry(session, entry, "a reference points to an entry that is not there"));
         }
         refs.push(Reference { relation: relation.clone(), entry });
@@ -103,7 +105,7 @@ fn append_one(state: &mut State<'_>, session: &SessionRef, new: &NewEntry, batch
     };
     batch.numbers.push(number);
     add(state, session, entry, batch)?;
-    if new.advance_leaf {
+    if new.advance_leaf && !(mutant::is("leaf/append-leaves-it") && head.is_some()) {
         let path = &mut state.touch(session, SessionChange::Counters)?.path;
         (path.leaf, path.leaf_segment) = (path.tip, path.tip_segment);
     }
@@ -124,16 +126,16 @@ pub(super) fn add(
     };
     let number = entry.number;
     let row = state.touch(session, SessionChange::Counters)?;
-    row.head = Some(number);
+    row.head = mutant::either("entries/number-given-twice", row.head.or(Some(number)), Some(number));
     if counts_as_message(&entry) {
-        row.messages = row.messages.saturating_add(1);
-        if row.preview.is_none() && is_user(&entry) {
+        row.messages = row.messages.saturating_add(mutant::either("sessions/messages-not-counted", 0, 1));
+        if (row.preview.is_none() || mutant::is("sessions/preview-of-the-last")) && is_user(&entry) {
             row.preview = entry.text.as_deref().map(preview);
         }
     }
     let mut segment = path.tip_segment;
     if entry.on_path {
-        if entry.parent.is_none() || entry.parent != path.tip {
+        if (entry.parent.is_none() || entry.parent != path.tip) && !mutant::is("branches/none-begins") {
             segment = Some(number);
             batch.segments.push(Segment { first: number, parent: entry.parent, parent_segment });
         }
@@ -170,8 +172,10 @@ fn segment_of_parent(
 /// The segment of an entry that must lie on a path.
 fn path_place(state: &State<'_>, session: &SessionRef, number: EntryNo) -> Result<EntryNo> {
     match state.place_of(session, number) {
+        None if mutant::is("parents/unknown-taken") => Ok(EntryNo::FIRST),
         None => Err(unknown_entry(session, number, "there is no such entry")),
         Some(Place { on_path: true, segment: Some(segment) }) => Ok(segment),
+        Some(_) if mutant::is("parents/beside-the-path") => Ok(EntryNo::FIRST),
         Some(_) => Err(Error::new(
             ErrorKind::Invalid,
             "the entry lies beside the conversation, so no path leads through it",
@@ -192,7 +196,7 @@ pub(super) fn set_leaf(state: &mut State<'_>, session: &SessionRef, to: Option<E
     let path = state.any(session)?.path;
     let segment = to.map(|to| segment_of_parent(state, session, path, to)).transpose()?;
     let path = &mut state.touch(session, SessionChange::Counters)?.path;
-    path.leaf = to;
+    path.leaf = mutant::either("leaf/move-does-nothing", path.leaf, to);
     path.leaf_segment = segment;
     Ok(())
 }
@@ -211,7 +215,8 @@ pub(super) fn unknown_entry(session: &SessionRef, number: EntryNo, message: &str
 /// What the message counter of a session counts. Backends use it for spans.
 #[must_use]
 pub fn counts_as_message(entry: &Entry) -> bool {
-    entry.kind.as_str() == entry_kind::MESSAGE && entry.visibility == Visibility::Conversation
+    entry.kind.as_str() == entry_kind::MESSAGE
+        && (entry.visibility == Visibility::Conversation || mutant::is("partials/counted"))
 }
 
 fn is_user(entry: &Entry) -> bool {

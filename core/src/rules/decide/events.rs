@@ -5,6 +5,7 @@ use crate::digest::FieldDigest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{SessionRef, StreamName};
 use crate::model::{Event, StreamRow};
+use crate::mutant;
 use crate::rules::{SessionChange, Write, is_exclusive_stream};
 
 use super::state::State;
@@ -18,13 +19,18 @@ pub(super) fn append(
 ) -> Result<Outcome> {
     admit(state, session, stream)?;
     let mut row = stream_row(state, session, stream);
-    let (first, len) = (row.head.saturating_add(1), new.len() as u64);
+    let (first, len) =
+        (row.head.saturating_add(mutant::either("events/number-left-out", 2, 1)), new.len() as u64);
     let digest = expect_next.map(|_| batch_digest(new));
     if let (Some(expected), Some(digest)) = (expect_next, digest)
         && expected != first
+        && !mutant::is("events/any-next")
     {
         let last = expected.saturating_add(len).saturating_sub(1);
-        if row.batch_first == expected && row.batch_digest == digest && last == row.head {
+        if row.batch_first == expected
+            && (row.batch_digest == digest || mutant::is("events/other-content-repeats"))
+            && last == row.head
+        {
             return Ok(Outcome::Events { first: expected, last });
         }
         return Err(Error::new(ErrorKind::VersionConflict, "the stream goes on at another number")
@@ -33,7 +39,7 @@ pub(super) fn append(
             .with("expected", expected)
             .with("observed", first));
     }
-    if row.closed {
+    if row.closed && !mutant::is("streams/open-again") {
         return Err(Error::new(ErrorKind::TurnNotOpen, "the stream is closed; it takes no more events")
             .with("session", &session.id)
             .with("stream", stream));
@@ -74,17 +80,18 @@ pub(super) fn drop(
         return Ok(Outcome::Done);
     }
     row.floor = row.floor.max(through);
-    row.closed |= close;
+    row.head = mutant::either("events/numbers-begin-again", if drops { 0 } else { row.head }, row.head);
+    row.closed |= close && !mutant::is("streams/never-closed");
     state.touch(session, SessionChange::Counters)?;
     state.put_stream(session, row);
-    if drops {
+    if drops && !mutant::is("events/drop-keeps-them") {
         state.write(Write::DropEvents { session: session.clone(), stream: stream.clone(), through });
     }
     Ok(Outcome::Done)
 }
 
 fn admit(state: &mut State<'_>, session: &SessionRef, stream: &StreamName) -> Result<()> {
-    if is_exclusive_stream(stream.as_str()) {
+    if is_exclusive_stream(stream.as_str()) && !mutant::is("exclusive/streams-are-shared") {
         state.exclusive(session)
     } else {
         state.active(session).map(|_| ())

@@ -4,6 +4,7 @@ use crate::commit::{Expect, Fence, Guard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::EntryNo;
 use crate::model::LeaseState;
+use crate::mutant;
 
 use super::records;
 use super::state::State;
@@ -15,7 +16,7 @@ impl State<'_> {
         let held = self.facts.leases.get(&fence.name).is_some_and(|fact| {
             fact.row.state == LeaseState::Held && super::leases::matches(&fact.row, fence)
         });
-        if !held {
+        if !held && !mutant::is("fences/lost-lease-passes") {
             return Err(super::leases::lost(&fence.name));
         }
         self.held.insert(fence.name.clone());
@@ -26,7 +27,7 @@ impl State<'_> {
         match guard {
             Guard::Leaf { session, leaf } => {
                 let observed = self.active(session)?.path.leaf;
-                if observed == *leaf {
+                if observed == *leaf || mutant::is("guards/leaf-not-compared") {
                     return Ok(());
                 }
                 Err(stale("the leaf of the session moved; reload it and decide again", *leaf, observed)
@@ -34,7 +35,7 @@ impl State<'_> {
             }
             Guard::Head { session, head } => {
                 let observed = self.active(session)?.head;
-                if observed == *head {
+                if observed == *head || mutant::is("guards/head-not-compared") {
                     return Ok(());
                 }
                 Err(stale(
@@ -46,7 +47,7 @@ impl State<'_> {
             }
             Guard::Revision { session, revision } => {
                 let observed = self.active(session)?.revision;
-                if observed == *revision {
+                if observed == *revision || mutant::is("guards/revision-not-compared") {
                     return Ok(());
                 }
                 Err(Error::new(ErrorKind::StaleLeaf, "the session was changed; reload it and decide again")
@@ -55,7 +56,7 @@ impl State<'_> {
                     .with("observed", observed))
             }
             Guard::SessionAbsent { id } => {
-                if self.facts.sessions.contains_key(id) {
+                if self.facts.sessions.contains_key(id) && !mutant::is("guards/absence-not-looked-at") {
                     return Err(Error::new(ErrorKind::AlreadyExists, "a session with this id is there")
                         .with("session", id));
                 }
@@ -64,7 +65,7 @@ impl State<'_> {
             Guard::RunIn { session, run, states } => {
                 self.active(session)?;
                 let observed = self.run(session, run)?.state;
-                if states.contains(observed) {
+                if states.contains(observed) || mutant::is("guards/run-state-not-compared") {
                     return Ok(());
                 }
                 Err(Error::new(ErrorKind::RunState, "the run is in another state than expected")
@@ -75,7 +76,7 @@ impl State<'_> {
             Guard::NoActiveRun { session } => super::runs::no_active_run(self, session),
             Guard::KeyPresent { session, key } => {
                 self.active(session)?;
-                if self.entry_with_key(session, key).is_some() {
+                if self.entry_with_key(session, key).is_some() || mutant::is("guards/key-may-be-missing") {
                     return Ok(());
                 }
                 Err(Error::new(ErrorKind::NotFound, "no entry has this key")
@@ -86,6 +87,7 @@ impl State<'_> {
                 self.active(session)?;
                 match self.entry_with_key(session, key) {
                     None => Ok(()),
+                    Some(_) if mutant::is("guards/key-may-be-taken") => Ok(()),
                     Some(entry) => Err(Error::new(ErrorKind::AlreadyExists, "an entry has this key already")
                         .with("session", &session.id)
                         .with("key", key)
@@ -110,7 +112,7 @@ fn stale(message: &str, expected: Option<EntryNo>, observed: Option<EntryNo>) ->
 pub(super) fn holds(observed: Option<crate::model::Version>, expect: Expect) -> bool {
     match expect {
         Expect::Any => true,
-        Expect::Absent => observed.is_none(),
-        Expect::Version(version) => observed == Some(version),
+        Expect::Absent => observed.is_none() || mutant::is("records/absence-not-looked-at"),
+        Expect::Version(version) => observed == Some(version) || mutant::is("records/version-not-compared"),
     }
 }

@@ -13,6 +13,7 @@ mod state;
 use crate::commit::{Commit, Op, Outcome, Receipt, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{RECEIPT_BYTES, REQUEST_MS};
+use crate::mutant;
 use crate::rules::{Facts, RequestRow, Stamp, Write, WriteSet, fingerprint};
 
 pub use entries::counts_as_message;
@@ -29,16 +30,24 @@ pub fn decide(commit: &Commit, facts: Facts, stamp: &Stamp) -> Result<WriteSet> 
         return Ok(WriteSet { workspace: commit.workspace.clone(), writes: Vec::new(), receipt });
     }
     let mut state = State::new(&commit.workspace, facts, *stamp);
-    for (at, fence) in commit.fences.iter().enumerate() {
+    for (at, fence) in
+        commit.fences.iter().enumerate().skip(usize::from(mutant::is("fences/first-not-checked")))
+    {
         state.check_fence(fence).map_err(|error| error.with("fence", at))?;
     }
-    for (at, guard) in commit.guards.iter().enumerate() {
+    for (at, guard) in
+        commit.guards.iter().enumerate().skip(usize::from(mutant::is("guards/first-not-checked")))
+    {
         state.check_guard(guard).map_err(|error| error.with("guard", at))?;
     }
     let mut outcomes = Vec::with_capacity(commit.ops.len());
     for (at, op) in commit.ops.iter().enumerate() {
         state.place = at;
-        outcomes.push(apply(&mut state, op).map_err(|error| error.with("op", at))?);
+        match apply(&mut state, op).map_err(|error| error.with("op", at)) {
+            // What stands before the refused op is written all the same.
+            Err(_) if at > 0 && mutant::is("ops/refused-one-is-left-out") => break,
+            outcome => outcomes.push(outcome?),
+        }
     }
     // A receipt lives with its session, so it cannot outlive it from the start.
     if let Some(owner) = commit.request.as_ref().and_then(Request::owning_session) {
@@ -54,15 +63,19 @@ pub fn decide(commit: &Commit, facts: Facts, stamp: &Stamp) -> Result<WriteSet> 
 
 /// The stored receipt of a repeated request.
 fn known(commit: &Commit, request: &Request, facts: &Facts, stamp: &Stamp) -> Result<Option<Receipt>> {
-    if request.id.drawn_at().is_some_and(|drawn| stamp.now.since_ms(drawn) > REQUEST_MS) {
+    if request.id.drawn_at().is_some_and(|drawn| {
+        stamp.now.since_ms(drawn) > mutant::either("requests/never-expire", i64::MAX, REQUEST_MS)
+    }) {
         return Err(Error::new(
             ErrorKind::RequestExpired,
             "the request id is older than seven days; see what is stored, then use a new id",
         )
         .with("request", &request.id));
     }
-    let Some(row) = &facts.request else { return Ok(None) };
-    if row.fingerprint != fingerprint(commit) {
+    let Some(row) = facts.request.as_ref().filter(|_| !mutant::is("requests/forgotten")) else {
+        return Ok(None);
+    };
+    if row.fingerprint != fingerprint(commit) && !mutant::is("requests/other-content-repeats") {
         return Err(Error::new(
             ErrorKind::RequestConflict,
             "the request id was used for something else; use a new one",
@@ -70,13 +83,13 @@ fn known(commit: &Commit, request: &Request, facts: &Facts, stamp: &Stamp) -> Re
         .with("request", &request.id));
     }
     let mut receipt = row.receipt.clone();
-    receipt.replayed = true;
+    receipt.replayed = !mutant::is("requests/repeat-looks-new");
     Ok(Some(receipt))
 }
 
 fn ledger_row(commit: &Commit, request: &Request, receipt: &Receipt, stamp: &Stamp) -> Result<RequestRow> {
     let size = serde_json::to_vec(receipt).map_or(usize::MAX, |bytes| bytes.len());
-    if size > RECEIPT_BYTES {
+    if size > RECEIPT_BYTES && !mutant::is("requests/receipt-of-any-size") {
         return Err(Error::new(
             ErrorKind::TooLarge,
             format!(
@@ -100,7 +113,7 @@ fn apply(state: &mut State<'_>, op: &Op) -> Result<Outcome> {
         Op::WhenKey { session, key, then } => {
             state.active(session)?;
             state.settled(session)?;
-            if state.entry_with_key(session, key).is_some() {
+            if state.entry_with_key(session, key).is_some() || mutant::is("ops/condition-ignored") {
                 apply(state, then)
             } else {
                 Ok(Outcome::Skipped)

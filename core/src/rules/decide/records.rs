@@ -4,6 +4,7 @@ use crate::commit::{Expect, Outcome, Put};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{Collection, RecordKey, SessionRef};
 use crate::model::{Record, Version};
+use crate::mutant;
 use crate::rules::{OwnerState, RecordFact, SessionChange, Write, is_exclusive_collection};
 
 use super::guards::holds;
@@ -16,7 +17,8 @@ pub(super) fn visible<'s>(
     key: &RecordKey,
 ) -> Option<&'s Record> {
     let fact = state.facts.records.get(&(collection.clone(), key.clone()))?;
-    matches!(fact.owner, OwnerState::Unowned | OwnerState::Active).then_some(&fact.record)
+    let visible = matches!(fact.owner, OwnerState::Unowned | OwnerState::Active);
+    (visible || mutant::is("records/outlive-their-owner")).then_some(&fact.record)
 }
 
 /// Refuses a record that is not as expected.
@@ -51,7 +53,11 @@ pub(super) fn put(state: &mut State<'_>, put: &Put) -> Result<Outcome> {
     let existing = visible(state, &put.collection, &put.key).cloned();
     check(existing.as_ref(), put.expect, &put.collection, &put.key)?;
     let before = existing.as_ref().and_then(|record| record.owner.clone());
-    if existing.is_some() && before != put.owner && is_exclusive_collection(put.collection.as_str()) {
+    if existing.is_some()
+        && before != put.owner
+        && is_exclusive_collection(put.collection.as_str())
+        && !mutant::is("records/exclusive-one-changes-owner")
+    {
         return Err(Error::new(ErrorKind::Invalid, "an exclusive record cannot change its owner")
             .with("collection", &put.collection)
             .with("key", &put.key));
@@ -59,13 +65,16 @@ pub(super) fn put(state: &mut State<'_>, put: &Put) -> Result<Outcome> {
     let now = state.stamp.now;
     let (version, created_at) = match &existing {
         Some(record) => (
-            Version { birth: record.version.birth, count: record.version.count.saturating_add(1) },
+            Version {
+                birth: record.version.birth,
+                count: record.version.count.saturating_add(mutant::either("records/version-stays", 0, 1)),
+            },
             record.created_at,
         ),
         None => (born(state), now),
     };
     let ordinal = match &existing {
-        Some(record) if before == put.owner => record.ordinal,
+        Some(record) if before == put.owner || mutant::is("records/new-owner-keeps-place") => record.ordinal,
         _ => next_ordinal(state, &put.collection, put.owner.as_ref()),
     };
     let record = Record {
@@ -79,7 +88,8 @@ pub(super) fn put(state: &mut State<'_>, put: &Put) -> Result<Outcome> {
         updated_at: existing.as_ref().map_or(now, |record| record.updated_at.max(now)),
         payload: put.payload.clone(),
     };
-    touch_owners(state, [before.as_ref(), put.owner.as_ref()])?;
+    let before = before.as_ref().filter(|_| !mutant::is("records/former-owner-not-told"));
+    touch_owners(state, [before, put.owner.as_ref()])?;
     keep(state, record);
     Ok(Outcome::Record { version, ordinal })
 }
@@ -98,7 +108,7 @@ pub(super) fn delete(
     if is_exclusive_collection(collection.as_str())
         && let Some(owned_by) = &existing.owner
     {
-        if owner != Some(owned_by) {
+        if owner != Some(owned_by) && !mutant::is("records/anybody-deletes-exclusive-ones") {
             return Err(Error::new(ErrorKind::VersionConflict, "the record belongs to another session")
                 .with("collection", collection)
                 .with("key", key));
@@ -115,7 +125,9 @@ pub(super) fn delete(
 /// A record that arrives with a session that is being built belongs to its builder.
 fn refuse_while_restored(state: &State<'_>, collection: &Collection, key: &RecordKey) -> Result<()> {
     match state.facts.records.get(&(collection.clone(), key.clone())) {
-        Some(RecordFact { owner: OwnerState::Restoring, .. }) => {
+        Some(RecordFact { owner: OwnerState::Restoring, .. })
+            if !mutant::is("records/put-into-what-is-built") =>
+        {
             Err(Error::new(ErrorKind::VersionConflict, "the record belongs to a session that is being built")
                 .with("collection", collection)
                 .with("key", key))
@@ -126,7 +138,8 @@ fn refuse_while_restored(state: &State<'_>, collection: &Collection, key: &Recor
 
 /// A version that no earlier record had.
 pub(super) fn born(state: &State<'_>) -> Version {
-    Version { birth: state.stamp.nonce.wrapping_add(state.place as u64), count: 1 }
+    let birth = state.stamp.nonce.wrapping_add(state.place as u64);
+    Version { birth: mutant::either("records/births-alike", 1, birth), count: 1 }
 }
 
 pub(super) fn next_ordinal(
@@ -135,7 +148,7 @@ pub(super) fn next_ordinal(
     owner: Option<&SessionRef>,
 ) -> u64 {
     let last = state.facts.ordinals.get(&(collection.clone(), owner.cloned())).copied().unwrap_or(0);
-    let next = last.saturating_add(1);
+    let next = last.saturating_add(mutant::either("records/places-alike", u64::from(last == 0), 1));
     set_ordinal(state, collection, owner, next);
     next
 }
@@ -165,7 +178,7 @@ fn touch_owners(state: &mut State<'_>, owners: [Option<&SessionRef>; 2]) -> Resu
         nobody = false;
         state.touch(owner, SessionChange::Counters)?;
     }
-    if nobody {
+    if nobody && !mutant::is("changes/unowned-records-unseen") {
         state.touch_workspace();
     }
     Ok(())

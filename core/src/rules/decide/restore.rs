@@ -4,6 +4,7 @@ use crate::commit::Outcome;
 use crate::error::{Error, ErrorKind, ForkReason, Result};
 use crate::id::{EntryNo, SessionRef};
 use crate::model::{Entry, Event, Record, Row, Run, RunState, SessionImage, SessionState, StreamRow, Usage};
+use crate::mutant;
 use crate::rules::{OwnerState, RecordFact, SessionChange, Write, copied, fold_row};
 
 use super::state::State;
@@ -42,7 +43,7 @@ fn restore_one(
 
 fn restore_image(state: &mut State<'_>, session: &SessionRef, image: &SessionImage) -> Result<()> {
     let row = state.touch(session, SessionChange::All)?;
-    row.created_at = image.created_at;
+    row.created_at = mutant::either("restore/created-anew", row.created_at, image.created_at);
     row.updated_at = image.updated_at;
     row.activity = image.activity;
     row.usage = image.usage.plus(&Usage::default());
@@ -58,13 +59,14 @@ fn restore_entry(
 ) -> Result<()> {
     state.settled(session)?;
     let row = state.any(session)?;
-    if entries::next_number(row)? != entry.number {
+    if entries::next_number(row)? != entry.number && !mutant::is("restore/entries-with-gaps") {
         return Err(
             out_of_order(session, "entries arrive in order and without gaps").with("entry", entry.number)
         );
     }
     if let Some(key) = &entry.key
         && let Some(taken) = state.entry_with_key(session, key)
+        && !mutant::is("restore/keys-used-twice")
     {
         return Err(Error::new(ErrorKind::AlreadyExists, "an entry has this key already")
             .with("key", key)
@@ -82,11 +84,11 @@ fn restore_entry(
 
 fn restore_run(state: &mut State<'_>, session: &SessionRef, run: &Run) -> Result<()> {
     state.settled(session)?;
-    if state.run(session, &run.id).is_ok() {
+    if state.run(session, &run.id).is_ok() && !mutant::is("restore/runs-twice") {
         return Err(Error::new(ErrorKind::AlreadyExists, "a run with this id is there").with("run", &run.id));
     }
     let row = state.touch(session, SessionChange::Counters)?;
-    if run.number <= row.runs {
+    if run.number <= row.runs && !mutant::is("restore/runs-out-of-order") {
         return Err(out_of_order(session, "runs arrive in order").with("run", &run.id));
     }
     row.runs = run.number;
@@ -94,7 +96,7 @@ fn restore_run(state: &mut State<'_>, session: &SessionRef, run: &Run) -> Result
     run.session = session.clone();
     run.usage = run.usage.plus(&Usage::default());
     // Whoever was at work on it is not at work here.
-    if !run.state.is_terminal() {
+    if !run.state.is_terminal() && !mutant::is("restore/active-run-arrives-active") {
         run.state = RunState::Interrupted;
         run.finished_at = Some(run.updated_at);
     }
@@ -104,7 +106,9 @@ fn restore_run(state: &mut State<'_>, session: &SessionRef, run: &Run) -> Result
 
 /// The head follows the events as they arrive.
 fn restore_stream(state: &mut State<'_>, session: &SessionRef, stream: &StreamRow) -> Result<()> {
-    if state.facts.streams.contains_key(&(session.clone(), stream.name.clone())) {
+    if state.facts.streams.contains_key(&(session.clone(), stream.name.clone()))
+        && !mutant::is("restore/streams-twice")
+    {
         return Err(
             Error::new(ErrorKind::AlreadyExists, "the stream is there already").with("stream", &stream.name)
         );
@@ -124,7 +128,7 @@ fn restore_event(
     let Some(row) = state.facts.streams.get(&(session.clone(), stream.clone())) else {
         return Err(out_of_order(session, "a stream arrives before its events").with("stream", stream));
     };
-    if row.head.checked_add(1) != Some(event.number) {
+    if row.head.checked_add(1) != Some(event.number) && !mutant::is("restore/events-with-gaps") {
         return Err(
             out_of_order(session, "events arrive in order and without gaps").with("event", event.number)
         );
@@ -147,6 +151,7 @@ fn restore_record(state: &mut State<'_>, record: &Record, owner: Option<&Session
     if let Some(RecordFact {
         owner: OwnerState::Unowned | OwnerState::Active | OwnerState::Restoring, ..
     }) = state.facts.records.get(&at)
+        && !mutant::is("restore/record-over-another")
     {
         return Err(Error::new(ErrorKind::AlreadyExists, "the record is there already; it was not touched")
             .with("collection", &record.collection)
@@ -179,18 +184,20 @@ pub(super) fn copy(
     let source = state
         .active(from)
         .map_err(|_| refused(ForkReason::SourceNotFound, "there is no such session to fork"))?;
-    if let (Some(run), None) = (&source.active_run, after) {
+    if let (Some(run), None) = (&source.active_run, after)
+        && !mutant::is("fork/of-an-active-session")
+    {
         let error =
             refused(ForkReason::SourceActive, "the session has an active run; fork it when the run is over");
         return Err(error.with("run", run));
     }
-    if source.head.is_none_or(|head| through > head) {
+    if source.head.is_none_or(|head| through > head) && !mutant::is("fork/beyond-the-head") {
         return Err(
             refused(ForkReason::Unavailable, "the session has no such entry yet").with("entry", through)
         );
     }
     let source_runs = source.runs;
-    if state.any(to)?.head != after {
+    if state.any(to)?.head != after && !mutant::is("fork/slices-in-any-order") {
         return Err(Error::new(
             ErrorKind::StaleLeaf,
             "the child has other entries than expected; go on after its head",
@@ -200,7 +207,7 @@ pub(super) fn copy(
     }
     // Segments of two sources, or of rows restored before, would not fit together.
     let so_far = state.any(to)?.restore.unwrap_or_default().digest;
-    if so_far != after.map_or([0; 32], |after| copied(from, after)) {
+    if so_far != after.map_or([0; 32], |after| copied(from, after)) && !mutant::is("fork/of-two-sources") {
         return Err(Error::new(
             ErrorKind::Invalid,
             "a child is copied from one source, before anything else is put into it",
@@ -210,7 +217,7 @@ pub(super) fn copy(
     let span = state.facts.spans.get(&(from.clone(), after, through)).cloned().unwrap_or_default();
     let row = state.touch(to, SessionChange::All)?;
     row.head = Some(through);
-    row.messages = row.messages.saturating_add(span.messages);
+    row.messages = row.messages.saturating_add(mutant::either("fork/messages-not-counted", 0, span.messages));
     row.runs = row.runs.max(source_runs);
     if row.preview.is_none() {
         row.preview = span.first_user_text.as_deref().map(entries::preview);
@@ -235,7 +242,7 @@ pub(super) fn seal(
 ) -> Result<Outcome> {
     state.builder(session)?;
     let built = state.any(session)?.restore.unwrap_or_default();
-    if built.rows != rows || built.digest != *digest {
+    if (built.rows != rows || built.digest != *digest) && !mutant::is("restore/seal-compares-nothing") {
         return Err(Error::new(
             ErrorKind::Corrupt,
             "what arrived is not what was sent; build the session again",

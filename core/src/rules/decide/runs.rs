@@ -4,6 +4,7 @@ use crate::commit::{NewRun, Outcome, RunPatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{RunId, SessionRef};
 use crate::model::{Run, RunState, RunStates, Usage};
+use crate::mutant;
 use crate::payload::Payload;
 use crate::rules::{AttemptFact, REOPENABLE, SessionChange, may_follow};
 
@@ -11,7 +12,7 @@ use super::state::State;
 
 pub(super) fn start(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -> Result<Outcome> {
     state.work_on(session)?;
-    if state.run(session, &new.id).is_ok() {
+    if state.run(session, &new.id).is_ok() && !mutant::is("runs/started-over-another") {
         return Err(Error::new(ErrorKind::AlreadyExists, "a run with this id is there; it was not touched")
             .with("session", &session.id)
             .with("run", &new.id));
@@ -53,6 +54,7 @@ pub(super) fn start(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -
 pub(super) fn no_active_run(state: &State<'_>, session: &SessionRef) -> Result<()> {
     match &state.active(session)?.active_run {
         None => Ok(()),
+        Some(_) if mutant::is("runs/two-active") => Ok(()),
         Some(run) => Err(Error::new(ErrorKind::ActiveRun, "the session has an active run; finish it first")
             .with("session", &session.id)
             .with("run", run)),
@@ -64,7 +66,7 @@ fn next_attempt(state: &mut State<'_>, session: &SessionRef, new: &NewRun) -> Re
     let Some(intent) = &new.intent else { return Ok(1) };
     let key = (session.clone(), intent.clone());
     let latest = state.facts.attempts.get(&key);
-    if latest.map(|latest| &latest.run) != new.after.as_ref() {
+    if latest.map(|latest| &latest.run) != new.after.as_ref() && !mutant::is("runs/attempt-after-any") {
         let observed = latest.map_or("none", |latest| latest.run.as_str()).to_owned();
         return Err(Error::new(
             ErrorKind::VersionConflict,
@@ -89,7 +91,8 @@ pub(super) fn transition(
 ) -> Result<Outcome> {
     state.work_on(session)?;
     let mut row = state.run(session, run)?.clone();
-    if !from.contains(row.state) || !may_follow(row.state, to) {
+    let named = from.contains(row.state) || mutant::is("runs/from-any-state");
+    if !named || !(may_follow(row.state, to) || mutant::is("runs/table-not-asked")) {
         return Err(refused(&row, to));
     }
     row.state = to;
@@ -102,10 +105,12 @@ pub(super) fn transition(
 pub(super) fn reopen(state: &mut State<'_>, session: &SessionRef, run: &RunId) -> Result<Outcome> {
     state.work_on(session)?;
     let mut row = state.run(session, run)?.clone();
-    if !REOPENABLE.contains(row.state) {
+    if !REOPENABLE.contains(row.state) && !mutant::is("runs/completed-reopened") {
         return Err(refused(&row, RunState::Running));
     }
-    no_active_run(state, session)?;
+    if !mutant::is("runs/reopened-beside-another") {
+        no_active_run(state, session)?;
+    }
     row.state = RunState::Running;
     row.error = None;
     finish(state, session, row)
@@ -117,7 +122,8 @@ fn finish(state: &mut State<'_>, session: &SessionRef, mut run: Run) -> Result<O
     run.updated_at = run.updated_at.max(state.stamp.now);
     run.finished_at = over.then_some(run.updated_at);
     let outcome = Outcome::Run { number: run.number, attempt: run.attempt };
-    state.touch(session, SessionChange::Counters)?.active_run = (!over).then(|| run.id.clone());
+    state.touch(session, SessionChange::Counters)?.active_run =
+        (!over || mutant::is("runs/stay-active-when-over")).then(|| run.id.clone());
     state.put_run(run, false);
     Ok(outcome)
 }
@@ -163,7 +169,7 @@ pub(super) fn add_usage(
     state.work_on(session)?;
     if let Some(run) = run {
         let mut row = state.run(session, run)?.clone();
-        row.usage = row.usage.plus(usage);
+        row.usage = mutant::either("usage/run-forgets-the-sum", *usage, row.usage.plus(usage));
         changed(state, session, row)?;
     }
     let row = state.touch(session, SessionChange::Counters)?;

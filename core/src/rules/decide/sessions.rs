@@ -4,12 +4,13 @@ use crate::commit::{NewSession, Outcome, SessionPatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::SessionRef;
 use crate::model::{LeaseName, PathState, RestoreState, SessionRow, SessionState, Usage};
+use crate::mutant;
 use crate::rules::SessionChange;
 
 use super::state::State;
 
 pub(super) fn create(state: &mut State<'_>, new: &NewSession) -> Result<Outcome> {
-    if state.facts.sessions.contains_key(&new.id) {
+    if state.facts.sessions.contains_key(&new.id) && !mutant::is("sessions/created-over-another") {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
             "a session with this id is there; it was not touched",
@@ -70,7 +71,7 @@ pub(super) fn delete(state: &mut State<'_>, session: &SessionRef, force: bool) -
         )
         .with("session", &session.id));
     }
-    if state.copied_from(session) {
+    if state.copied_from(session) && !mutant::is("fork/source-deleted-meanwhile") {
         return Err(Error::new(
             ErrorKind::Invalid,
             "a session cannot be deleted in the commit that copies from it",
@@ -79,12 +80,16 @@ pub(super) fn delete(state: &mut State<'_>, session: &SessionRef, force: bool) -
     }
     if !force {
         if building {
-            state.builder(session)?;
-        } else {
+            if !mutant::is("restore/anybody-gives-it-up") {
+                state.builder(session)?;
+            }
+        } else if !mutant::is("deletes/held-session") {
             state.exclusive(session)?;
         }
         let fenced = state.held.contains(&LeaseName::Session(session.clone()));
-        if let (Some(run), false) = (active_run, fenced) {
+        if let (Some(run), false) = (active_run, fenced)
+            && !mutant::is("deletes/active-run")
+        {
             return Err(Error::new(
                 ErrorKind::ActiveRun,
                 "the session has an active run; finish it, or force the delete",

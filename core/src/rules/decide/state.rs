@@ -6,6 +6,7 @@ use crate::commit::SessionMark;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{EntryKey, EntryNo, RunId, SessionRef, StreamName, WorkspaceId};
 use crate::model::{Event, LeaseName, LeaseState, Liveness, Run, SessionRow, SessionState, StreamRow};
+use crate::mutant;
 use crate::rules::{Facts, LeaseRow, Place, SessionChange, Stamp, Write};
 
 /// An overlay: the facts themselves are changed in place, so that a later op sees an earlier one.
@@ -56,18 +57,19 @@ impl<'a> State<'a> {
 
     /// The session, in use or being built; `NotFound` if this life of it is over.
     pub(super) fn any(&self, session: &SessionRef) -> Result<&SessionRow> {
-        self.facts.sessions.get(&session.id).filter(|row| row.incarnation == session.incarnation).ok_or_else(
-            || {
-                Error::new(ErrorKind::NotFound, "there is no such session; it may have been deleted")
-                    .with("session", &session.id)
-            },
-        )
+        let same = |row: &&SessionRow| {
+            row.incarnation == session.incarnation || mutant::is("sessions/former-life-passes")
+        };
+        self.facts.sessions.get(&session.id).filter(same).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no such session; it may have been deleted")
+                .with("session", &session.id)
+        })
     }
 
     /// The session in use.
     pub(super) fn active(&self, session: &SessionRef) -> Result<&SessionRow> {
         let row = self.any(session)?;
-        if row.state == SessionState::Active {
+        if row.state == SessionState::Active || mutant::is("restore/work-on-what-is-built") {
             return Ok(row);
         }
         Err(Error::new(ErrorKind::NotFound, "the session is still being built").with("session", &session.id))
@@ -89,11 +91,12 @@ impl<'a> State<'a> {
             );
         };
         if first && change != SessionChange::New {
-            row.revision = row.revision.saturating_add(1);
+            row.revision = row.revision.saturating_add(mutant::either("sessions/revision-stays", 0, 1));
             // What is being built keeps the times of its source.
             if row.state == SessionState::Active {
-                row.updated_at = row.updated_at.max(stamp.now);
-                row.activity = stamp.activity;
+                row.updated_at =
+                    mutant::either("times/updated-backwards", stamp.now, row.updated_at.max(stamp.now));
+                row.activity = mutant::either("sessions/activity-stays", row.activity, stamp.activity);
             }
         }
         Ok(row)
@@ -161,7 +164,7 @@ impl<'a> State<'a> {
             Write::Copy { to, .. } => to == from,
             _ => false,
         });
-        if written {
+        if written && !mutant::is("fork/of-what-is-being-written") {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 "a session cannot be copied in the commit that adds entries to it",
@@ -272,10 +275,13 @@ impl<'a> State<'a> {
         if fact.row.state == LeaseState::Released {
             return Ok(());
         }
-        if fact.row.expires_at > self.stamp.now && fact.liveness != Liveness::Dead {
+        if fact.row.expires_at > self.stamp.now
+            && (fact.liveness != Liveness::Dead || mutant::is("exclusive/waits-for-the-dead"))
+            && !mutant::is("exclusive/held-session-written")
+        {
             return Err(super::leases::held(&name, &fact.row, self.stamp.now));
         }
-        if let Some(run) = active_run {
+        if let Some(run) = active_run.filter(|_| !mutant::is("exclusive/no-recovery-first")) {
             return Err(Error::new(
                 ErrorKind::ActiveRun,
                 "the session has an active run whose owner is gone; recover it first",
@@ -285,7 +291,7 @@ impl<'a> State<'a> {
         }
         let mut row = fact.row.clone();
         row.state = LeaseState::Released;
-        row.epoch = row.epoch.saturating_add(1);
+        row.epoch = row.epoch.saturating_add(mutant::either("exclusive/tombstone-keeps-epoch", 0, 1));
         self.put_lease(name, row);
         Ok(())
     }
@@ -307,11 +313,12 @@ impl<'a> State<'a> {
     /// Lets the builder of a restoring session pass: only with its lease fenced or acquired here.
     pub(super) fn builder(&self, session: &SessionRef) -> Result<()> {
         let row = self.any(session)?;
-        if row.state != SessionState::Restoring {
+        if row.state != SessionState::Restoring && !mutant::is("restore/into-what-is-in-use") {
             return Err(Error::new(ErrorKind::Invalid, "only a session that is being built takes this")
                 .with("session", &session.id));
         }
-        if self.held.contains(&LeaseName::Session(session.clone())) {
+        if self.held.contains(&LeaseName::Session(session.clone())) || mutant::is("restore/without-the-lease")
+        {
             return Ok(());
         }
         Err(Error::new(

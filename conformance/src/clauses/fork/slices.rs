@@ -1,0 +1,142 @@
+//! A child is copied in slices, and nothing else happens to source and child on the way.
+
+use turnkeep_core::commit::{Fence, NewEntry, Op, Parent};
+use turnkeep_core::model::{Entry, Profile, Row, RunState, SessionState};
+use turnkeep_core::query::{EntryQuery, PathTo, SessionQuery};
+use turnkeep_core::{Commit, EntryNo, ErrorKind, SessionRef};
+
+use crate::context::Context;
+use crate::kit::{Kit, name, no, run, user};
+use crate::verdict::{Outcome, Stop};
+
+/// A source with two branches: 1 2 3, and 4 5 after 1.
+async fn branched(kit: &Kit, id: &str) -> Outcome<SessionRef> {
+    let session = kit.create(id).await?;
+    kit.append(&session, vec![user("one"), user("two"), user("three")]).await?;
+    let branch = NewEntry { parent: Parent::Number(no(1)), ..user("four") };
+    kit.append(&session, vec![branch, user("five")]).await?;
+    Ok(session)
+}
+
+/// What the child has so far, as its builder sees it.
+async fn so_far(kit: &Kit, child: &SessionRef) -> Outcome<Option<EntryNo>> {
+    let building = SessionQuery { state: SessionState::Restoring, ..kit.list() };
+    let row = kit.sessions(building).await?.into_iter().find(|row| row.id == child.id);
+    row.map(|row| row.head).ok_or_else(|| Stop::fail("the child is not listed as being built"))
+}
+
+async fn path(kit: &Kit, session: &SessionRef, to: PathTo) -> Outcome<Vec<u32>> {
+    let query = EntryQuery { path: Some(to), ..kit.every_entry(session) };
+    Ok(kit.walk(query).await?.iter().map(|entry| entry.number.get()).collect())
+}
+
+pub(super) async fn frk_008_a_child_is_copied_slice_after_slice_from_one_source(cx: &Context) -> Outcome {
+    let kit = cx.kit().await?;
+    let (source, other) = (branched(&kit, "source").await?, branched(&kit, "other").await?);
+    let (child, fence) = kit.begin_restore("child", Profile::default()).await?;
+    let slice = |from: &SessionRef, after: Option<u32>, through: u32| Op::CopyEntries {
+        from: from.clone(),
+        to: child.clone(),
+        after: after.map(no),
+        through: no(through),
+    };
+    let mine = || -> Commit { kit.commit().fence(fence.clone()) };
+    let append = Op::Append { session: source.clone(), entries: vec![user("six")] };
+    let delete = Op::DeleteSession { session: source.clone(), force: true };
+    kit.apply(mine().op(slice(&source, None, 2))).await?;
+
+    let first = kit.walk(kit.every_entry(&source)).await?.into_iter().next();
+    let third = Entry { number: no(4), ..first.ok_or_else(|| Stop::fail("the source has no entries"))? };
+    let exact = Op::Restore { session: child.clone(), rows: vec![Row::Entry(third)] };
+    let refused = [
+        ("a slice from the beginning again", mine().op(slice(&source, None, 3)), ErrorKind::StaleLeaf),
+        ("a slice that begins too early", mine().op(slice(&source, Some(1), 3)), ErrorKind::StaleLeaf),
+        ("a slice that leaves an entry out", mine().op(slice(&source, Some(3), 4)), ErrorKind::StaleLeaf),
+        ("a slice of another source", mine().op(slice(&other, Some(2), 3)), ErrorKind::Invalid),
+        (
+            "a slice of what the commit appends",
+            mine().op(append.clone()).op(slice(&source, Some(2), 3)),
+            ErrorKind::Invalid,
+        ),
+        (
+            "a slice of what the commit goes on to append to",
+            mine().op(slice(&source, Some(2), 3)).op(append),
+            ErrorKind::Invalid,
+        ),
+        (
+            "a slice of what the commit goes on to delete",
+            mine().op(slice(&source, Some(2), 3)).op(delete),
+            ErrorKind::Invalid,
+        ),
+        (
+            "an exact row after a slice in one commit",
+            mine().op(slice(&source, Some(2), 3)).op(exact),
+            ErrorKind::Invalid,
+        ),
+    ];
+    let before = kit.snapshot().await?;
+    for (what, commit, kind) in refused {
+        ensure_refused!(kit.store.commit(commit).await, kind, "{what}");
+        ensure_eq!(so_far(&kit, &child).await?, Some(no(2)), "the head of the child after {what}");
+        kit.unchanged(&before, what).await?;
+    }
+    sealed_with_its_last_slice(&kit, &source, &child, &fence).await
+}
+
+/// The last slice and the seal may share a commit, and the leaf may lie in what that slice brings.
+async fn sealed_with_its_last_slice(
+    kit: &Kit,
+    source: &SessionRef,
+    child: &SessionRef,
+    fence: &Fence,
+) -> Outcome {
+    let last =
+        Op::CopyEntries { from: source.clone(), to: child.clone(), after: Some(no(2)), through: no(5) };
+    let digest = turnkeep_core::rules::copied(source, no(5));
+    let seal = |leaf| Op::SealSession { session: child.clone(), leaf: Some(no(leaf)), rows: 5, digest };
+    let whole = |leaf| kit.commit().fence(fence.clone()).op(last.clone()).op(seal(leaf));
+    kit.refused(whole(6), ErrorKind::NotFound).await?;
+    arrives_interrupted(kit, source).await?;
+    kit.apply(whole(4).op(Op::ReleaseLease { fence: fence.clone() })).await?;
+    ensure_eq!(
+        kit.walk(kit.every_entry(child)).await?,
+        kit.walk(kit.every_entry(source)).await?,
+        "the entries of the child"
+    );
+    ensure_eq!(path(kit, child, PathTo::Leaf).await?, [1, 4], "the path of the leaf that the seal named");
+    ensure_eq!(kit.say(child, "goes on").await?, no(6), "the next number of the child");
+    ensure_eq!(path(kit, child, PathTo::Leaf).await?, [1, 4, 6], "the path after the child went on");
+    for (end, expected) in [(3, vec![1, 2, 3]), (5, vec![1, 4, 5])] {
+        ensure_eq!(
+            path(kit, child, PathTo::Entry(no(end))).await?,
+            expected,
+            "the path of {end} in the child"
+        );
+    }
+    Ok(())
+}
+
+/// A run that became active after the first slice is nobody's in the child: its later entries bring it along, ended.
+async fn arrives_interrupted(kit: &Kit, of: &SessionRef) -> Outcome {
+    let source = kit.fork(of, "with a run", no(5)).await?;
+    let (child, fence) = kit.begin_restore("child of a run", Profile::default()).await?;
+    let slice = |after: Option<u32>, through: u32| Op::CopyEntries {
+        from: source.clone(),
+        to: child.clone(),
+        after: after.map(no),
+        through: no(through),
+    };
+    kit.apply(kit.commit().fence(fence.clone()).op(slice(None, 5))).await?;
+    kit.start(&source, run("r")).await?;
+    kit.append(&source, vec![NewEntry { run: Some(name("r")), ..user("six") }]).await?;
+    kit.apply(kit.commit().fence(fence.clone()).op(slice(Some(5), 6))).await?;
+    kit.seal(&child, &fence, Some(no(6))).await?;
+    let seen =
+        kit.find_run(&child, "r").await?.map(|run| (run.state, run.finished_at == Some(run.updated_at)));
+    ensure_eq!(seen, Some((RunState::Interrupted, true)), "a run that was active, in the child");
+    ensure_eq!(kit.row(&child).await?.active_run, None, "the active run of the child");
+    let own = kit.find_run(&source, "r").await?.map(|run| run.state);
+    ensure_eq!(own, Some(RunState::Running), "the run at its source");
+    kit.start(&child, run("of its own")).await?;
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Faults of what local backends share, and of pages, cursors and payloads.
+
+use super::{Mutant, On, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "committer/answers-before-the-sync",
+        "A commit is acknowledged before it is durable.",
+        On::Sqlite,
+        &[("ISO-003", "through handle 0"), ("DUR-003", "sessions that a group of appends changed")],
+    ),
+    mutant(
+        "committer/failed-sync-is-success",
+        "A commit whose sync failed is acknowledged.",
+        On::Sqlite,
+        &[
+            ("DUR-004", "whose sync failed: expected TK-COMMIT-UNKNOWN"),
+            ("GRP-002", "no commit answered CommitUnknown"),
+            ("DUR-009", "was acknowledged and i"),
+        ],
+    ),
+    mutant(
+        "committer/forms-not-checked",
+        "Sizes and forms of a commit are not checked.",
+        On::Sqlite,
+        &[("RUN-009", "expected TK-TOO-LARGE, the store said yes")],
+    ),
+    mutant(
+        "committer/group-shares-a-refusal",
+        "One refused commit refuses its whole group.",
+        On::Sqlite,
+        &[("GRP-001", "the good commit 0 was refused")],
+    ),
+    mutant(
+        "committer/last-row-not-written",
+        "The last row of each commit is not written.",
+        On::Sqlite,
+        &[
+            ("REC-001", "was refused: there is no such session"),
+            ("REC-005", "was refused: there is no such session"),
+            ("REC-007", "was refused: there is no such session"),
+            ("ISO-004", "session s is not there"),
+            ("IDM-003", "was refused: there is no such session"),
+        ],
+    ),
+    mutant(
+        "committer/never-waits",
+        "A commit that finds the store busy is answered at once.",
+        On::Sqlite,
+        &[
+            ("CON-008", "was refused: another process kept the store busy past the deadline"),
+            ("CON-012", "a peer process failed"),
+            ("CON-009", "a round that was lost: expected TK-VERSION-CONFLICT"),
+        ],
+    ),
+    mutant(
+        "cursors/of-any-query",
+        "A cursor of another query is taken.",
+        On::Memory,
+        &[("PAG-004", "events with cursor Some(Cursor(")],
+    ),
+    mutant(
+        "owners/lock-file-stays-open",
+        "Each handle leaves a descriptor behind.",
+        On::Sqlite,
+        &[("RES-001", "descriptors after 20 opens")],
+    ),
+    mutant(
+        "owners/the-dead-live",
+        "A dead owner counts as living.",
+        On::Sqlite,
+        &[("REC-006", "the owner of the lease on s went away and still counts as living")],
+    ),
+    mutant(
+        "owners/the-living-are-dead",
+        "A living owner counts as dead.",
+        On::Sqlite,
+        &[("LEA-001", "a living owner reads as dead")],
+    ),
+    mutant(
+        "pages/end-with-the-first",
+        "A full page has no cursor for the rest.",
+        On::Memory,
+        &[
+            ("RUN-007", "attempt 17, given up halfway, left 3 of 5 entries"),
+            ("RES-004", "entries of commit 0, acknowledged or answered Closed, in round 0"),
+            ("CON-001", "entries of the shared session"),
+        ],
+    ),
+    mutant(
+        "pages/latest-is-newest-first",
+        "The newest n come newest first.",
+        On::Memory,
+        &[
+            ("ORD-005", "a page of the last 2"),
+            ("MOD-002", "no order of a round explains it"),
+            ("MOD-004", "the newest entries of"),
+        ],
+    ),
+    mutant(
+        "pages/limit-zero-is-served",
+        "A limit of 0 answers an empty page.",
+        On::Memory,
+        &[("PAG-005", "0 entries: expected TK-INVALID, the store said yes")],
+    ),
+    mutant(
+        "pages/of-any-bytes",
+        "A page takes any number of bytes.",
+        On::Memory,
+        &[("QRY-004", "page 0 has 7 items of")],
+    ),
+    mutant(
+        "pages/of-any-length",
+        "A page is as long as the caller asks.",
+        On::Memory,
+        &[("PAG-005", "entries on a page of")],
+    ),
+    mutant(
+        "payloads/of-any-depth",
+        "JSON of any depth is taken.",
+        On::Memory,
+        &[("LIM-005", "expected TK-TOO-LARGE, the store said yes")],
+    ),
+    mutant(
+        "write-lock/kept",
+        "A handle does not give the right to write back.",
+        On::Sqlite,
+        &[
+            ("MOD-003", "the tape was not played within 25s (step 1 of 25, shrunk from 50 in 2 tries:"),
+            ("CAP-001", "compact is declared and answered: another process kept the store busy; try again"),
+        ],
+    ),
+];
