@@ -92,7 +92,9 @@ impl Writer {
     /// # Errors
     /// `Busy` when another process writes for too long, and whatever the engine answers.
     pub(crate) fn purge_now(&mut self) -> Result<Option<PurgeReport>> {
-        self.in_turn(Self::purge_slice)
+        let purged = self.in_turn(Self::purge_slice);
+        self.chores.turn.let_others();
+        purged
     }
 
     /// Gives unused space back: rewrites the database, then empties the log.

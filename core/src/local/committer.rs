@@ -253,6 +253,9 @@ impl<E: Engine> Writer<E> {
             if !more {
                 return;
             }
+            if let Some(lock) = &self.lock {
+                lock.let_others();
+            }
         }
     }
 

@@ -8,11 +8,14 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::owner::private;
 use crate::mutant;
+
+/// Several times as long as it takes to wake a process up.
+const BREATH: Duration = Duration::from_micros(300);
 
 /// A lock file beside a store. One process, or one handle, writes at a time.
 #[derive(Debug)]
@@ -123,6 +126,12 @@ impl WriteLock {
         }
     }
 
+    /// Between two slices of a chore: waits long enough for whoever stands in line. Waking up takes another process
+    /// longer than it takes this one to come back, so a chore of many slices would keep it out to the end.
+    pub fn let_others(&self) {
+        std::thread::sleep(BREATH);
+    }
+
     /// Gives the lock back, or the place in the line for it.
     pub fn unlock(&self) {
         let mut state = self.line.state();
@@ -175,8 +184,6 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
