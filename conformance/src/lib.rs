@@ -27,6 +27,8 @@
 mod macros;
 
 mod backend;
+// Without the programs that report, it is only what a fragment names.
+#[cfg_attr(not(feature = "certify"), expect(dead_code, unreachable_pub, reason = "public with the reports"))]
 mod catalogue;
 #[cfg(feature = "certify")]
 pub mod certify;

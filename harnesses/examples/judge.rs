@@ -1,6 +1,7 @@
 //! Runs clauses on one of our backends until one does not hold, and names it: what the mutation runs ask.
 //!
-//! `judge BACKEND CLAUSE...` prints `passed`, or the clause that failed with what it says. `judge BACKEND --time` prints
+//! `judge BACKEND CLAUSE...` prints `passed`, or the clause that failed with what it says; a clause without an answer
+//! goes to the error output. `judge BACKEND --time` prints
 //! all clauses that pass, the quickest first.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
@@ -13,7 +14,7 @@ use turnkeep_conformance::runner::{self, Settings};
 use turnkeep_conformance::{Clause, Finding, Harness, Verdict, registry};
 use turnkeep_harnesses::{MemoryHarness, RedbHarness, SqliteHarness};
 
-/// A clause that takes longer than this is given up, which counts as failed.
+/// A clause that takes longer than this is given up.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
@@ -46,9 +47,17 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         };
         let verdict = find(&harness, clause).verdict;
-        if verdict != Verdict::Pass {
-            println!("{id} {}", verdict.to_string().replace('\n', " "));
-            return ExitCode::SUCCESS;
+        match verdict {
+            Verdict::Pass => {}
+            Verdict::Fail(_) => {
+                println!("{id} {}", verdict.to_string().replace('\n', " "));
+                return ExitCode::SUCCESS;
+            }
+            // Noticed, but not by a broken promise: a panic, a hang, or nothing to ask.
+            other => {
+                eprintln!("{id} {}", other.to_string().replace('\n', " "));
+                return ExitCode::FAILURE;
+            }
         }
     }
     println!("passed");

@@ -37,7 +37,7 @@ impl Tables {
 
 /// The number ranges to scan, ascending, narrowed by bounds, key and cursor. Costs one step per branch point.
 fn ranges(life: &Life, query: &EntryQuery, position: Option<EntryNo>) -> Result<Vec<(EntryNo, EntryNo)>> {
-    let Some((low, high)) = bounds(life, query, position) else {
+    let Some((low, high)) = query.number_range(position, |key| Ok(life.keys.get(key).copied()))? else {
         // The path is still looked at, so that an unknown end is found whatever the bounds.
         path_end(life, query)?;
         return Ok(Vec::new());
@@ -54,24 +54,6 @@ fn ranges(life: &Life, query: &EntryQuery, position: Option<EntryNo>) -> Result<
         first <= last
     });
     Ok(ranges)
-}
-
-/// The lowest and the highest number that bounds, key and cursor leave; `None` when nothing is left.
-fn bounds(life: &Life, query: &EntryQuery, position: Option<EntryNo>) -> Option<(EntryNo, EntryNo)> {
-    let (mut above, mut below) = (query.after, query.before);
-    if query.order.from_newest() {
-        below = [below, position].into_iter().flatten().min();
-    } else {
-        above = above.max(position);
-    }
-    let mut low = above.map_or(Some(EntryNo::FIRST), EntryNo::next)?;
-    let mut high = below.map_or(Some(EntryNo::MAX), |below| EntryNo::new(below.get().saturating_sub(1)))?;
-    if let Some(key) = &query.key {
-        let number = *life.keys.get(key)?;
-        low = low.max(number);
-        high = high.min(number);
-    }
-    (low <= high).then_some((low, high))
 }
 
 enum PathEnd {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use turnkeep_core::id::EntryKey;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Entry, entry_kind};
 use turnkeep_core::query::{EntryQuery, PageBuilder, PathTo, page_limit};
@@ -20,7 +21,9 @@ pub(crate) fn entries(source: &dyn Source, query: &EntryQuery, limits: &Limits) 
     let (skey, head) = find(source, &query.workspace, &query.session)?;
     let end = path_end(source, query, skey, &head)?;
     let mut scan = Scan { source, query, skey, last: head.head.map_or(0, EntryNo::get), page };
-    if let Some((low, high)) = bounds(source, query, skey, position)? {
+    let keyed = |key: &EntryKey| number_with_key(source, skey, key.as_str());
+    if let Some((low, high)) = query.number_range(position, keyed)? {
+        let (low, high) = (low.get(), high.get());
         match end {
             PathEnd::NoPath => {
                 scan.range(low, high)?;
@@ -58,29 +61,6 @@ fn path_end(source: &dyn Source, query: &EntryQuery, skey: u64, head: &Head) -> 
                 .with("entry", number))
         }
     }
-}
-
-/// The lowest and the highest number that bounds, key and cursor leave; `None` when nothing is left.
-fn bounds(
-    source: &dyn Source,
-    query: &EntryQuery,
-    skey: u64,
-    position: Option<EntryNo>,
-) -> Result<Option<(u32, u32)>> {
-    let (mut above, mut below) = (query.after, query.before);
-    if query.order.from_newest() {
-        below = [below, position].into_iter().flatten().min();
-    } else {
-        above = above.max(position);
-    }
-    let Some(mut low) = above.map_or(Some(1), |above| above.get().checked_add(1)) else { return Ok(None) };
-    let mut high = below.map_or(u32::MAX, |below| below.get() - 1);
-    if let Some(key) = &query.key {
-        let Some(number) = number_with_key(source, skey, key.as_str())? else { return Ok(None) };
-        low = low.max(number.get());
-        high = high.min(number.get());
-    }
-    Ok((low <= high).then_some((low, high)))
 }
 
 /// Visits the ranges of a path. From the newest end it looks up a segment only when the page gets that far; from the

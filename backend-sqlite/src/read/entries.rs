@@ -21,7 +21,9 @@ pub(crate) fn entries(conn: &Connection, query: &EntryQuery, limits: &Limits) ->
     let found = find(conn, &query.workspace, &query.session)?;
     let end = path_end(conn, query, found.skey, found.leaf)?;
     let mut scan = Scan::new(conn, query, found.skey, page)?;
-    if let Some((low, high)) = bounds(conn, query, found.skey, position)? {
+    let keyed = |key: &EntryKey| number_with_key(conn, found.skey, key);
+    if let Some((low, high)) = query.number_range(position, keyed)? {
+        let (low, high) = (low.get(), high.get());
         match end {
             PathEnd::NoPath => {
                 scan.range(low, high)?;
@@ -67,37 +69,14 @@ fn path_end(conn: &Connection, query: &EntryQuery, skey: i64, leaf: Option<u32>)
     }
 }
 
-/// The lowest and the highest number that bounds, key and cursor leave; `None` when nothing is left.
-fn bounds(
-    conn: &Connection,
-    query: &EntryQuery,
-    skey: i64,
-    position: Option<EntryNo>,
-) -> Result<Option<(u32, u32)>> {
-    let (mut above, mut below) = (query.after, query.before);
-    if query.order.from_newest() {
-        below = [below, position].into_iter().flatten().min();
-    } else {
-        above = above.max(position);
-    }
-    let Some(mut low) = above.map_or(Some(1), |above| above.get().checked_add(1)) else { return Ok(None) };
-    let mut high = below.map_or(u32::MAX, |below| below.get() - 1);
-    if let Some(key) = &query.key {
-        let Some(number) = number_with_key(conn, skey, key)? else { return Ok(None) };
-        low = low.max(number);
-        high = high.min(number);
-    }
-    Ok((low <= high).then_some((low, high)))
-}
-
 /// The number of the entry with a key.
-pub(crate) fn number_with_key(conn: &Connection, skey: i64, key: &EntryKey) -> Result<Option<u32>> {
+pub(crate) fn number_with_key(conn: &Connection, skey: i64, key: &EntryKey) -> Result<Option<EntryNo>> {
     const FIND: &str = "SELECT rid FROM entries WHERE rid >> 32 = ?1 AND key = ?2 AND key IS NOT NULL";
     let rid: Option<i64> = conn
         .prepared(FIND)
         .and_then(|mut find| find.query_row(params![skey, key.as_str()], |row| row.get(0)).optional())
         .map_err(sql)?;
-    Ok(rid.map(number_of))
+    Ok(rid.map(number_of).and_then(EntryNo::new))
 }
 
 /// Visits the ranges of a path. From the newest end it looks up a segment only when the page gets that far; from

@@ -65,7 +65,7 @@ impl FactSource for Source<'_> {
 
     fn entry_with_key(&mut self, session: &SessionRef, key: &EntryKey) -> Result<Option<EntryNo>> {
         let Some(skey) = self.life(session)? else { return Ok(None) };
-        Ok(number_with_key(self.conn, skey, key)?.and_then(EntryNo::new))
+        number_with_key(self.conn, skey, key)
     }
 
     fn place(&mut self, session: &SessionRef, number: EntryNo) -> Result<Option<Place>> {

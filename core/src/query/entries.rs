@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::error::Result;
 use crate::id::{EntryKey, EntryKind, EntryNo, Role, RunId, SessionRef, TurnId, WorkspaceId};
 use crate::model::{Visibility, VisibilitySet};
 use crate::query::{Cursor, DEFAULT_LIMIT, Order};
@@ -83,6 +84,33 @@ impl EntryQuery {
             && self.run.as_ref().is_none_or(|run| entry.run.as_ref() == Some(run))
             && self.turn.as_ref().is_none_or(|turn| entry.turn.as_ref() == Some(turn))
             && self.key.as_ref().is_none_or(|key| entry.key.as_ref() == Some(key))
+    }
+
+    /// The lowest and the highest number that bounds, key and a cursor's position leave; `None` when nothing is left.
+    /// `keyed` finds the entry with a key. For backends.
+    ///
+    /// # Errors
+    /// What `keyed` answers.
+    pub fn number_range(
+        &self,
+        position: Option<EntryNo>,
+        keyed: impl FnOnce(&EntryKey) -> Result<Option<EntryNo>>,
+    ) -> Result<Option<(EntryNo, EntryNo)>> {
+        let (mut above, mut below) = (self.after, self.before);
+        if self.order.from_newest() {
+            below = [below, position].into_iter().flatten().min();
+        } else {
+            above = above.max(position);
+        }
+        let low = above.map_or(Some(EntryNo::FIRST), EntryNo::next);
+        let high = below.map_or(Some(EntryNo::MAX), |below| EntryNo::new(below.get().saturating_sub(1)));
+        let (Some(mut low), Some(mut high)) = (low, high) else { return Ok(None) };
+        if let Some(key) = &self.key {
+            let Some(number) = keyed(key)? else { return Ok(None) };
+            low = low.max(number);
+            high = high.min(number);
+        }
+        Ok((low <= high).then_some((low, high)))
     }
 
     fn sees(&self, visibility: Visibility) -> bool {

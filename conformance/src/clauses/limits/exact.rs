@@ -376,7 +376,9 @@ async fn commit_bytes(kit: &Kit, session: &SessionRef) -> Outcome {
 
 /// A generated request id is known for seven days to the millisecond.
 async fn request_age(cx: &Context, kit: &Kit, session: &SessionRef) -> Outcome {
+    // Whoever takes no clock has no such evidence in the report.
     let Some(clock) = cx.clock() else { return Ok(()) };
+    cx.count("request ages", 1);
     let request = Request::in_session(kit.request_id(), session.clone());
     let commit = kit.appending(session, vec![user("asked")]).request(request);
     kit.apply(commit.clone()).await?;
