@@ -45,17 +45,21 @@ pub(crate) async fn run(global: &Global, export: Export, out: &mut Out) -> Outco
     Ok(exit::OK)
 }
 
-async fn written(session: &Session, to: &mut (impl Write + Send)) -> turnkeep::Result<ExportReport> {
+async fn written(
+    session: &Session,
+    to: &mut (impl Write + Send),
+    stop: &Stop,
+) -> turnkeep::Result<ExportReport> {
     let workspace = session.workspace();
     let store = workspace.store().as_ref();
-    let stop = Stop::on_interrupt();
     let mut told = |_: Progress| stop.wanted();
     transfer::export(store, workspace.id(), session.session_ref(), to, &mut told).await
 }
 
 /// A reader that goes away is no failure, but what it got is no whole export: it has no footer.
 async fn to_stdout(session: &Session, to: &mut (impl Write + Send)) -> Outcome<()> {
-    match written(session, to).await {
+    let stop = Stop::on_interrupt()?;
+    match written(session, to, &stop).await {
         Ok(_) => Ok(to.flush()?),
         Err(error) if is_closed_pipe(&error) => Err(Failure::ClosedPipe),
         Err(error) => Err(error.into()),
@@ -83,12 +87,13 @@ async fn file(session: &Session, path: &Path, force: bool, out: &mut Out) -> Out
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
+    let stop = Stop::on_interrupt()?;
     // Private from its first byte on: a temporary file has mode 0600.
     let mut temporary =
         tempfile::Builder::new().prefix(".turnkeep-export-").tempfile_in(folder).map_err(fail)?;
     let report = {
         let mut writer = io::BufWriter::new(temporary.as_file_mut());
-        let report = written(session, &mut writer).await?;
+        let report = written(session, &mut writer, &stop).await?;
         writer.flush().map_err(fail)?;
         report
     };

@@ -31,7 +31,7 @@ pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outco
     let mut file = seekable(&import.file)?;
     let workspace = open::workspace(global).await?;
     let bar = bar();
-    let stop = Stop::on_interrupt();
+    let stop = Stop::on_interrupt()?;
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);

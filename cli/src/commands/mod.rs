@@ -5,6 +5,7 @@ mod certify;
 mod chat;
 mod export;
 mod import;
+mod interrupt;
 mod sessions;
 mod stop;
 mod store;

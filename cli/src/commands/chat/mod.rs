@@ -1,7 +1,6 @@
 //! `turnkeep chat` and `turnkeep sessions resume`
 
 mod interactive;
-mod interrupt;
 mod lines;
 mod turn;
 
@@ -9,6 +8,7 @@ use serde::Serialize;
 use turnkeep::{Session, Workspace};
 
 use crate::args::{Chat, Global, Provider, Resume, Talk};
+use crate::commands::interrupt::Interrupts;
 use crate::commands::sessions::refuse_empty_title;
 use crate::failure::{Failure, Outcome};
 use crate::output::session::{SessionData, name};
@@ -16,7 +16,6 @@ use crate::output::words::count;
 use crate::output::{Out, note, text};
 use crate::provider::Echo;
 use crate::{exit, open, pick};
-use interrupt::Interrupts;
 use turn::Turn;
 
 /// What was said and answered, for scripts.
