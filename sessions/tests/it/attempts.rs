@@ -6,9 +6,9 @@ use turnkeep_core::{ErrorKind, RunId};
 use turnkeep_sessions::{Admission, Message, RunError, TurnEnd, TurnStatus, WaitingFor, session_lease};
 
 use crate::runs::{call, events, failed, json, kinds, lease_state, no, replayed, turn_end};
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
-on_both!(
+on_each!(
     a_retry_is_the_next_attempt_at_the_same_request,
     a_retry_of_an_older_attempt_is_refused,
     a_beginning_with_a_request_id_lands_once,

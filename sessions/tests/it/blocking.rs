@@ -50,7 +50,7 @@ fn a_whole_conversation(store: Arc<dyn Store>) {
 }
 
 /// Names the backend in the test, as the async tests do.
-macro_rules! on_both_blocking {
+macro_rules! on_each_blocking {
     ($($name:ident),+ $(,)?) => {
         mod on_memory {
             $(#[test] fn $name() { let (store, _folder) = super::memory(); super::$name(store); })+
@@ -61,7 +61,7 @@ macro_rules! on_both_blocking {
     };
 }
 
-on_both_blocking!(works_without_a_runtime, works_within_spawn_blocking, works_on_many_threads_at_once);
+on_each_blocking!(works_without_a_runtime, works_within_spawn_blocking, works_on_many_threads_at_once);
 
 fn works_without_a_runtime(store: Arc<dyn Store>) {
     assert!(tokio::runtime::Handle::try_current().is_err());

@@ -21,7 +21,7 @@ use turnkeep_memory::MemoryStore;
 use turnkeep_sqlite::SqliteStore;
 
 /// Runs a test on every backend, each as a test of its own.
-macro_rules! on_both {
+macro_rules! on_each {
     ($(async fn $name:ident($backend:ident: Backend) $body:block)*) => {$(
         mod $name {
             use super::*;
@@ -40,7 +40,7 @@ macro_rules! on_both {
         }
     )*};
 }
-pub(crate) use on_both;
+pub(crate) use on_each;
 
 /// A backend with one place where its data is.
 pub(crate) enum Backend {

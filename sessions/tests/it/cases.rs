@@ -10,9 +10,9 @@ use turnkeep_sessions::message::{ToolCall, ToolResult};
 use turnkeep_sessions::testing::{SeededEntropy, abandon};
 use turnkeep_sessions::{Admission, Draft, Message, WorkspaceOptions};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
-on_both!(
+on_each!(
     case_06_near_equal_and_backward_times_refuse_no_append,
     case_16_a_repeated_job_adds_its_message_once,
     case_17_a_kill_after_a_tool_result_loses_nothing,

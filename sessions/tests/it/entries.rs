@@ -9,7 +9,7 @@ use turnkeep_sessions::{
     ThinkingLevel,
 };
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
 fn no(number: u32) -> EntryNo {
     EntryNo::new(number).unwrap()
@@ -19,7 +19,7 @@ async fn texts(session: &Session) -> Vec<String> {
     session.messages().await.unwrap().items.iter().map(|stored| stored.message.text()).collect()
 }
 
-on_both!(
+on_each!(
     every_kind_comes_back_with_number_parent_and_time,
     unknown_kinds_and_bytes_survive,
     the_latest_of_each_kind_is_that_of_the_branch,

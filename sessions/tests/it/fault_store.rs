@@ -13,9 +13,9 @@ use turnkeep_core::{
 };
 use turnkeep_sessions::testing::{Call, Fault, FaultStore};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
-on_both!(
+on_each!(
     nothing_is_done_before_a_failure,
     what_is_done_before_a_failure_is_there_and_a_repeat_lands_once,
     a_commit_dropped_at_a_poll_is_whole_or_absent_and_the_log_says_what_is_known,

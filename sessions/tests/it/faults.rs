@@ -8,7 +8,7 @@ use turnkeep_core::{ErrorKind, Op, WorkspaceId};
 use turnkeep_sessions::testing::{Call, Fault, FaultStore, abandon};
 use turnkeep_sessions::{Message, RunError, Session, WaitingFor, Workspace, named_lease};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
 /// Nothing is applied; the caller is told that nobody knows.
 const UNAPPLIED: Fault = Fault::Before(ErrorKind::CommitUnknown);
@@ -30,7 +30,7 @@ async fn states(session: &Session) -> Vec<RunState> {
     session.runs().list().await.unwrap().items.iter().map(|run| run.state).collect()
 }
 
-on_both!(
+on_each!(
     an_unknown_commit_is_repeated_and_lands_once,
     an_outcome_that_stays_unknown_is_told_with_its_request,
     a_first_write_of_unknown_outcome_makes_a_lazy_session_once,

@@ -7,9 +7,9 @@ use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState};
 use turnkeep_core::{ErrorKind, LeaseToken, WorkspaceId};
 use turnkeep_sessions::{Message, Session, Workspace, named_lease, session_lease};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
-on_both!(
+on_each!(
     a_lease_has_one_holder_and_the_busy_answer_says_who,
     several_leases_are_taken_together_or_not_at_all,
     waiting_ends_with_the_release,

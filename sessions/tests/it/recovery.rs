@@ -8,9 +8,9 @@ use turnkeep_core::{ErrorKind, LeaseToken, RunId, SessionId, WorkspaceId};
 use turnkeep_sessions::testing::abandon;
 use turnkeep_sessions::{Message, RunError, TurnEnd, TurnStatus, WaitingFor, Workspace, session_lease};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
-on_both!(
+on_each!(
     a_dead_owners_run_is_closed_at_once_when_the_workspace_is_opened,
     recovery_is_safe_to_repeat_and_says_what_it_did,
     the_run_of_a_living_owner_is_left_alone,

@@ -15,7 +15,7 @@ use turnkeep_sessions::replay::{
     HistoryItem, HistoryQuery, LeftOutReason, Replay, ReplayPolicy, build, history, provider_valid, replay,
 };
 
-use crate::both::{Backend, Scene, Watched, on_both, workspace};
+use crate::both::{Backend, Scene, Watched, on_each, workspace};
 use crate::replay::{asks, numbers};
 use crate::replay_property::{STATES, path_of, policy, steps};
 
@@ -82,7 +82,7 @@ async fn branched(backend: &Backend) -> Scene {
     scene
 }
 
-on_both! {
+on_each! {
     async fn replay_follows_the_parents_of_the_leaf(backend: Backend) {
         let scene = branched(&backend).await;
         assert_eq!(numbers(&replayed(&*scene.store, &scene).await), [Some(6), Some(5), Some(9)]);

@@ -8,7 +8,7 @@ use turnkeep_sessions::{
     Draft, Message, Run, RunError, Session, TurnEnd, TurnStatus, WaitingFor, session_lease,
 };
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
 pub(crate) fn no(number: u32) -> EntryNo {
     EntryNo::new(number).unwrap()
@@ -40,7 +40,7 @@ pub(crate) async fn turn_end(session: &Session) -> TurnEnd {
     TurnEnd::from_entry(&session.latest(entry_kind::TURN_END).await.unwrap().unwrap()).unwrap()
 }
 
-on_both!(
+on_each!(
     input_and_pending_run_are_durable_before_the_model_is_called,
     completing_is_one_commit,
     a_failed_run_keeps_its_input_and_replays_nothing_of_it,

@@ -5,7 +5,7 @@ use turnkeep_core::query::{AudienceFilter, SessionOrder};
 use turnkeep_core::{ErrorKind, Payload, SessionId};
 use turnkeep_sessions::{Draft, Message, Session};
 
-use crate::site::{Site, on_both};
+use crate::site::{Site, on_each};
 
 fn id(text: &str) -> SessionId {
     SessionId::new(text).unwrap()
@@ -15,7 +15,7 @@ async fn ids(list: turnkeep_sessions::ListSessions) -> Vec<String> {
     list.await.unwrap().items.into_iter().map(|row| row.id.to_string()).collect()
 }
 
-on_both!(
+on_each!(
     what_is_said_of_a_new_session_is_kept,
     a_taken_id_is_refused_and_the_first_session_untouched,
     a_create_with_a_request_id_lands_once,

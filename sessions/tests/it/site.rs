@@ -1,12 +1,13 @@
 //! Where a test runs: each test of this crate runs on every local backend, which its name says.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnkeep_core::{Clock, ManualClock, Store, SystemClock, WorkspaceId};
 use turnkeep_memory::{MemoryOptions, MemoryStore};
+use turnkeep_redb::{RedbOptions, RedbStore};
 use turnkeep_sessions::{Session, Workspace, WorkspaceOptions};
 use turnkeep_sqlite::SqliteOptions;
 
@@ -19,6 +20,8 @@ pub(crate) struct Site {
 enum Place {
     Memory(String),
     Sqlite(tempfile::TempDir),
+    /// One process has such a file to itself, so every client but the first is a handle of one that is open.
+    Redb(tempfile::TempDir, tokio::sync::Mutex<Vec<Weak<RedbStore>>>),
 }
 
 impl Site {
@@ -30,6 +33,10 @@ impl Site {
 
     pub(crate) fn sqlite() -> Self {
         Self { place: Place::Sqlite(tempfile::tempdir().unwrap()), clock: None }
+    }
+
+    pub(crate) fn redb() -> Self {
+        Self { place: Place::Redb(tempfile::tempdir().unwrap(), tokio::sync::Mutex::default()), clock: None }
     }
 
     /// The same site with a clock that stands still, for its stores and its workspaces.
@@ -53,6 +60,20 @@ impl Site {
             Place::Sqlite(folder) => {
                 let path = folder.path().join("state.sqlite3");
                 Arc::new(SqliteOptions::new(path).clock(self.clock()).open().await.unwrap())
+            }
+            Place::Redb(folder, opened) => {
+                let mut opened = opened.lock().await;
+                // A handle that was closed makes no other.
+                let handle = opened.iter().filter_map(Weak::upgrade).find_map(|store| store.handle().ok());
+                let store = Arc::new(match handle {
+                    Some(handle) => handle,
+                    None => {
+                        let path = folder.path().join("state.redb");
+                        RedbOptions::new(path).clock(self.clock()).open().await.unwrap()
+                    }
+                });
+                opened.push(Arc::downgrade(&store));
+                store
             }
         }
     }
@@ -95,8 +116,8 @@ pub(crate) fn run<F: Future<Output = ()>>(site: Site, test: impl FnOnce(Site) ->
     });
 }
 
-/// Runs each test on the memory store and on SQLite.
-macro_rules! on_both {
+/// Runs each test on every local backend.
+macro_rules! on_each {
     ($($name:ident),+ $(,)?) => {
         mod memory {
             $(#[test] fn $name() { crate::site::run(crate::site::Site::memory(), super::$name); })+
@@ -104,7 +125,10 @@ macro_rules! on_both {
         mod sqlite {
             $(#[test] fn $name() { crate::site::run(crate::site::Site::sqlite(), super::$name); })+
         }
+        mod redb {
+            $(#[test] fn $name() { crate::site::run(crate::site::Site::redb(), super::$name); })+
+        }
     };
 }
 
-pub(crate) use on_both;
+pub(crate) use on_each;

@@ -18,7 +18,7 @@ use turnkeep_sessions::message::{Message, ToolCall};
 use turnkeep_sessions::replay::{HistoryQuery, ReplayPolicy, history, replay};
 use turnkeep_sessions::transfer::{Format, ImportOptions, Wholeness, export, import, quietly};
 
-use crate::both::{Scene, Watched, all_sessions, on_both, row, workspace};
+use crate::both::{Scene, Watched, all_sessions, on_each, row, workspace};
 use crate::transfer_pi::{entries, take_in};
 
 fn at(ms: i64) -> Timestamp {
@@ -204,7 +204,7 @@ async fn answers(store: &dyn Store, session: &SessionRef) -> Answers {
     }
 }
 
-on_both! {
+on_each! {
     async fn an_imported_export_reads_the_same_in_every_query(backend: Backend) {
         let store = backend.open().await;
         let session = rich_session(&store).await;
@@ -390,7 +390,7 @@ on_both! {
 /// The format of version 1 as it is on disk. An importer of any later version reads it; this one writes it again.
 const GOLDEN: &str = include_str!("fixtures/export-1.jsonl");
 
-on_both! {
+on_each! {
     async fn an_export_of_version_1_is_read_and_written_again_byte_for_byte(backend: Backend) {
         let store = backend.open().await;
         let report = take_in(&*store, GOLDEN).await;

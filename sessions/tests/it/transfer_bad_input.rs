@@ -11,7 +11,7 @@ use turnkeep_sessions::message::Message;
 use turnkeep_sessions::replay::{ReplayPolicy, provider_valid, replay};
 use turnkeep_sessions::transfer::{DropReason, ImportOptions, Wholeness, import, quietly};
 
-use crate::both::{all_sessions, on_both, workspace};
+use crate::both::{all_sessions, on_each, workspace};
 use crate::transfer::{exported, rich_session};
 use crate::transfer_pi::{FIXTURE, entries, take_in};
 
@@ -37,7 +37,7 @@ fn with_line(number: usize, line: &[u8]) -> Vec<u8> {
     out
 }
 
-on_both! {
+on_each! {
     async fn case_09_a_cut_last_line_is_dropped_by_name_and_the_rest_is_kept(backend: Backend) {
         let store = backend.open().await;
         let cut = &FIXTURE[..FIXTURE.len() - 30];

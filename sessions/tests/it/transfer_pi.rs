@@ -14,7 +14,7 @@ use turnkeep_sessions::transfer::{
 };
 use turnkeep_sessions::{ModelChange, ThinkingLevel};
 
-use crate::both::{Scene, all_sessions, on_both, row, workspace};
+use crate::both::{Scene, all_sessions, on_each, row, workspace};
 
 pub(crate) const FIXTURE: &str = include_str!("fixtures/pi-session.jsonl");
 pub(crate) const FIXTURE_ID: &str = "5f2c7f0e-6a51-4a0e-9d0b-6c1f4a7d2b10";
@@ -38,7 +38,7 @@ pub(crate) async fn entries(store: &dyn Store, session: &SessionRef) -> Vec<Entr
     }
 }
 
-on_both! {
+on_each! {
     async fn a_pi_session_is_accounted_for_line_by_line(backend: Backend) {
         let store = backend.open().await;
         let report = take_in(&*store, FIXTURE).await;

@@ -8,7 +8,7 @@ use turnkeep_core::model::{LeaseName, LeasePurpose, Row, SessionImage, SessionSt
 use turnkeep_core::{ErrorKind, LeaseToken, Store, Timestamp};
 use turnkeep_sessions::transfer::{ImportOptions, import, quietly};
 
-use crate::both::{Scene, Watched, all_sessions, on_both, row, workspace};
+use crate::both::{Scene, Watched, all_sessions, on_each, row, workspace};
 use crate::transfer::{exported, rich_session};
 use crate::transfer_pi::{FIXTURE, FIXTURE_ID, entries, take_in};
 
@@ -23,7 +23,7 @@ fn long_fixture() -> String {
     text
 }
 
-on_both! {
+on_each! {
     async fn an_import_that_dies_at_any_commit_is_taken_up_by_the_next(backend: Backend) {
         let text = long_fixture();
         let whole = {
