@@ -6,7 +6,7 @@ use turnkeep_core::error::{Error, Result};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::model::SessionRow;
 use turnkeep_core::query::{AudienceFilter, SessionOrder, SessionQuery};
-use turnkeep_core::{Cursor, Page};
+use turnkeep_core::{Cursor, Page, mutant};
 
 use super::create::cwd_text;
 use crate::awaitable::awaitable;
@@ -23,7 +23,8 @@ pub struct ListSessions {
 
 impl ListSessions {
     pub(super) fn new(workspace: Workspace) -> Self {
-        let query = SessionQuery::new(workspace.id().clone());
+        let mut query = SessionQuery::new(workspace.id().clone());
+        query.audience = mutant::either("lists/sub-agents-shown", AudienceFilter::Any, query.audience);
         Self { workspace, query, fault: None }
     }
 

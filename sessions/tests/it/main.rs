@@ -9,6 +9,8 @@ mod site;
 mod attempts;
 mod blocking;
 mod both;
+#[cfg(feature = "mutants")]
+mod breaks;
 mod cases;
 mod entries;
 mod fault_store;

@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
     rule(MEMORY, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(SQLITE, &[CORE], &[CONFORMANCE, HARNESSES]),
     rule(REDB, &[CORE], &[CONFORMANCE, HARNESSES]),
-    rule(SESSIONS, &[CORE], &[MEMORY, SQLITE]),
+    rule(SESSIONS, &[CORE], &[MEMORY, SQLITE, REDB]),
     rule(CONFORMANCE, &[CORE, MEMORY], &[]),
     rule(TEST_VFS, &[CONFORMANCE], &[]),
     rule(HARNESSES, &[CORE, MEMORY, SQLITE, REDB, CONFORMANCE, TEST_VFS], &[]),

@@ -1,4 +1,5 @@
-//! Every test that `docs/parity.md` names exists, every row names one, and a test for a case carries the case's name.
+//! Every test and every break that `docs/parity.md` names exists, every row names a test, and a test for a case carries
+//! the case's name.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +13,23 @@ const ROW: &str = "| **";
 pub(super) fn check(project: &Project) -> Report {
     let mut report = Report::default();
     let Some(map) = report.take(project.read(MAP)) else { return report };
-    let mut names = BTreeSet::new();
+    let (mut names, mut quoted) = (BTreeSet::new(), BTreeSet::new());
     for file in project.rust_files() {
         if let Some(source) = report.take(project.read(file)) {
             names.extend(words(&source).map(str::to_owned));
+            quoted.extend(source.split('"').filter(|text| text.contains('/')).map(str::to_owned));
         }
     }
-    for (id, tests) in map.lines().filter_map(row) {
+    for Row { id, tests, breaks } in map.lines().filter_map(row) {
         if tests.is_empty() {
             report.fail(format!(
                 "{MAP}: {id} names no test; write its test's name in backticks, or take the row out"
             ));
+        }
+        for name in breaks {
+            if !quoted.contains(name) {
+                report.fail(format!("{MAP}: {id} names the break `{name}`, which the code does not ask for"));
+            }
         }
         for test in tests {
             if !names.contains(test) {
@@ -40,11 +47,22 @@ pub(super) fn check(project: &Project) -> Report {
     report
 }
 
-/// The id of a row and the names in backticks in its last cell.
-fn row(line: &str) -> Option<(&str, Vec<&str>)> {
+/// A row of the map: what is proved, by which tests, and which breaks of the code they notice.
+#[derive(Debug, PartialEq, Eq)]
+struct Row<'a> {
+    id: &'a str,
+    tests: Vec<&'a str>,
+    breaks: Vec<&'a str>,
+}
+
+/// Names in backticks are tests; one with a slash is a break.
+fn row(line: &str) -> Option<Row<'_>> {
     let (id, rest) = line.strip_prefix(ROW)?.split_once("**")?;
-    let last = rest.trim_end().trim_end_matches('|').rsplit('|').next()?;
-    Some((id, last.split('`').skip(1).step_by(2).collect()))
+    // What the row is about stands in the cells before, in words.
+    let cells = rest.trim_start().trim_start_matches('|');
+    let cells = cells.split_once('|').filter(|(_, rest)| rest.contains('|')).map_or(cells, |(_, rest)| rest);
+    let (breaks, tests) = cells.split('`').skip(1).step_by(2).partition(|name| name.contains('/'));
+    Some(Row { id, tests, breaks })
 }
 
 /// Everything in a source text that could be the name of a function.
@@ -57,12 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_gives_its_id_and_the_names_of_its_last_cell() {
-        assert_eq!(
-            row("| **A1** | `not this` | `one_test`, `two_tests` |"),
-            Some(("A1", vec!["one_test", "two_tests"]))
-        );
-        assert_eq!(row("| **A2** | nothing | |"), Some(("A2", vec![])));
+    fn a_row_gives_its_id_its_tests_and_its_breaks() {
+        let found = row("| **A1** | `not this` | `one_test`, `two_tests` | `area/what` |").unwrap();
+        assert_eq!(found, Row { id: "A1", tests: vec!["one_test", "two_tests"], breaks: vec!["area/what"] });
+        let found = row("| **A2** | nothing | |").unwrap();
+        assert_eq!(found, Row { id: "A2", tests: vec![], breaks: vec![] });
+        let found = row("| **case-01** | `a_test` |").unwrap();
+        assert_eq!(found, Row { id: "case-01", tests: vec!["a_test"], breaks: vec![] });
         assert_eq!(row("| id | what | tests |"), None);
     }
 

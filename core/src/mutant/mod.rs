@@ -3,6 +3,12 @@
 //! Without the feature `mutants` every question is answered `false` at compile time and nothing of a fault is left in
 //! the program. With it, a process commits the one fault that the variable `TURNKEEP_MUTANT` names.
 
+#[cfg(feature = "mutants")]
+mod proof;
+
+#[cfg(feature = "mutants")]
+pub use proof::{Break, doubts};
+
 /// Whether this process commits the named fault.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
