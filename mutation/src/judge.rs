@@ -14,6 +14,8 @@ use crate::listed::{Genre, Listed};
 
 /// A run that has said nothing for so long hangs: that is noticed too.
 const LONGEST: Duration = Duration::from_secs(90);
+/// A clause that noticed something goes this many times nearer to the front than its slowness puts it.
+const FORWARD: usize = 8;
 
 /// What became of a break.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +66,8 @@ pub(crate) fn judge(
             }
         }
     }
-    let mut order = clauses(&built.program, backend)?;
+    let quickest = clauses(&built.program, backend)?;
+    let mut order = quickest.clone();
     let (unbroken, _) = run(&built.program, backend, &order, None)?;
     if unbroken != Fate::Survived {
         return Err(format!("without any break the suite does not pass: {unbroken:?}"));
@@ -73,10 +76,12 @@ pub(crate) fn judge(
     let waiting: Vec<&Listed> = built.ready.iter().filter(|one| !known.contains_key(&one.name)).collect();
     for (at, one) in waiting.iter().enumerate() {
         let (fate, clause) = run(&built.program, backend, &order, Some(one.id))?;
-        // What has just noticed one break is likely to notice the next.
-        if let Some(place) = clause.and_then(|clause| order.iter().position(|id| *id == clause)) {
-            let clause = order.remove(place);
-            order.insert(0, clause);
+        // What has just noticed one break is likely to notice the next; but a slow one goes not before the quick.
+        if let Some(clause) = clause
+            && let Some(slowness) = quickest.iter().position(|id| *id == clause)
+        {
+            order.retain(|id| *id != clause);
+            order.insert(slowness / FORWARD, clause);
         }
         if fate == Fate::Survived {
             say(&format!("survived: {}", one.name));
