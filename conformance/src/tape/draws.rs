@@ -1,21 +1,19 @@
 //! Pseudo-random choices that follow from a seed: the same tape from the same seed, on every machine.
 
-/// A sequence of choices. SplitMix64: small, and good enough to choose with.
+use crate::disk::Dice;
+
+/// A sequence of choices for tapes.
 #[derive(Clone, Debug)]
-pub(crate) struct Draws(u64);
+pub(crate) struct Draws(Dice);
 
 impl Draws {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Dice::new(seed))
     }
 
     /// The next 64 bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next()
     }
 
     /// A number below `most`, or 0 when there is none.
