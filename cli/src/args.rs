@@ -112,6 +112,8 @@ pub(crate) enum Sessions {
     Resume(Resume),
     /// Give a session another title
     Rename(Rename),
+    /// Make a session of its own that begins with what another one holds
+    Fork(Fork),
     /// Delete a session and everything of it, for good
     Delete(Delete),
 }
@@ -240,6 +242,25 @@ pub(crate) struct Rename {
     /// The session that changed last
     #[arg(long)]
     pub(crate) last: bool,
+}
+
+/// `turnkeep sessions fork`
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Only up to this entry: the last words of a turn, as `sessions show` numbers them. Everything by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) at: Option<u32>,
+    /// The title of the fork; by default that of the source, with ` (fork)` after it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// The id of the fork; one is drawn by default
+    #[arg(long = "as", value_name = "NEW-ID")]
+    pub(crate) new_id: Option<String>,
+    /// Makes it safe to repeat, from a script: the same request gives the same fork
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) request: Option<String>,
 }
 
 /// `turnkeep sessions delete`

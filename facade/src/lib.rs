@@ -59,12 +59,12 @@ pub use turnkeep_core::{
 };
 pub use turnkeep_sessions::{
     Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Compaction, Complete, CreateSession,
-    DeleteSession, Directories, Draft, EndOfTurn, Entropy, Fate, History, HistoryItem, Intent, Label, Latest,
-    Lease, Leases, ListRuns, ListSessions, LossSignal, Message, Messages, ModeChange, ModelChange,
-    RecoveredRun, RecoveryReport, Replay, ReplayPolicy, Run, RunAppend, RunAtWork, RunError, Runs, Session,
-    Sessions, StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, Turn, TurnEnd, TurnStart,
-    TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, named_lease, relation,
-    session_lease,
+    DeleteSession, Directories, Draft, EndOfTurn, Entropy, Fate, ForkSession, ForkTitle, Forked, History,
+    HistoryItem, Intent, Label, Latest, Lease, Leases, ListRuns, ListSessions, LossSignal, Message, Messages,
+    ModeChange, ModelChange, RecoveredRun, RecoveryReport, Replay, ReplayPolicy, Run, RunAppend, RunAtWork,
+    RunError, Runs, Session, Sessions, StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel,
+    Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions,
+    WorkspaceRuns, named_lease, relation, session_lease,
 };
 pub use turnkeep_sessions::{identity, message, replay, transfer};
 

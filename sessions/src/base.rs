@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::commit::{
-    Commit, Fence, Fingerprint, LeaseGrant, Op, Receipt, Request, RequestId, Takeover,
+    Commit, Expect, Fence, Fingerprint, Guard, LeaseGrant, Op, Receipt, Request, RequestId, Takeover,
 };
 use turnkeep_core::error::{ErrorKind, Result};
-use turnkeep_core::id::{LeaseToken, SessionRef};
-use turnkeep_core::model::{LeaseName, LeasePurpose};
+use turnkeep_core::id::{Collection, LeaseToken, RecordKey, SessionRef};
+use turnkeep_core::model::{LeaseName, LeasePurpose, Version};
 use turnkeep_core::{Clock, Store, Timestamp, WorkspaceId};
 
 use crate::entropy::Entropy;
@@ -109,6 +109,28 @@ impl Base {
         match given {
             Some(id) => Ok(id),
             None => Ok(RequestId::generated(self.now(), self.random()?)),
+        }
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        self.0.entropy.as_ref()
+    }
+
+    /// What an earlier commit with this request answered; `None` if there was none. Writes nothing.
+    ///
+    /// # Errors
+    /// `RequestConflict` when the id was used for something else.
+    pub(crate) async fn recall(&self, request: Request) -> Result<Option<Receipt>> {
+        // No record ever has this version: only the ledger, which is asked first, lets such a commit pass.
+        let never = Guard::Record {
+            collection: Collection::new("never")?,
+            key: RecordKey::new("never")?,
+            expect: Expect::Version(Version { birth: 0, count: 0 }),
+        };
+        match self.commit(Commit::new(self.workspace().clone()).request(request).guard(never)).await {
+            Ok(landed) => Ok(Some(landed.receipt)),
+            Err(error) if error.kind() == ErrorKind::VersionConflict => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -28,6 +28,7 @@ mod base;
 pub mod blocking;
 mod draft;
 mod entropy;
+mod fork;
 pub mod identity;
 mod keeper;
 mod lease;
@@ -48,6 +49,7 @@ pub use draft::{
     TurnStart, TurnStatus, relation,
 };
 pub use entropy::{Entropy, SystemEntropy};
+pub use fork::{ForkSession, ForkTitle, Forked};
 pub use identity::{Fate, StateLayout, WorkspaceDir};
 pub use lease::{Lease, Leases, LossSignal, named_lease, session_lease};
 pub use message::Message;

@@ -1,7 +1,7 @@
 //! Sessions, messages and runs as data for scripts, and the words for people that several commands share.
 
 use serde::Serialize;
-use turnkeep::model::{Run, RunState, SessionRow, TitleSource, Usage};
+use turnkeep::model::{ForkOrigin, Run, RunState, SessionRow, TitleSource, Usage};
 use turnkeep::{HistoryItem, RunError};
 
 use super::{text, time};
@@ -18,6 +18,7 @@ pub(crate) struct SessionData<'a> {
     preview: Option<&'a str>,
     cwd: Option<&'a str>,
     parent: Option<&'a str>,
+    fork: Option<ForkOrigin>,
     project: Option<&'a str>,
     audience: turnkeep::model::Audience,
     pinned: bool,
@@ -43,6 +44,7 @@ impl<'a> From<&'a SessionRow> for SessionData<'a> {
             preview: row.preview.as_deref(),
             cwd: profile.cwd.as_deref(),
             parent: profile.parent.as_ref().map(|parent| parent.as_str()),
+            fork: profile.fork,
             project: profile.project.as_deref(),
             audience: profile.audience,
             pinned: profile.pinned,

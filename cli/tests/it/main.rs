@@ -6,6 +6,7 @@ mod bad_input;
 #[cfg(feature = "certify")]
 mod certify;
 mod crash;
+mod fork;
 mod kit;
 mod lists;
 mod many;

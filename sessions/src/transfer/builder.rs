@@ -1,14 +1,16 @@
-//! Builds a session that stays hidden until it is complete: in slices, under its lease, sealed at the end.
+//! Builds a session that stays hidden until it is complete: in slices, under its lease, sealed at the end. Imports and
+//! forks alike; what a dead builder left is taken over by the next one with the same request.
 
 use turnkeep_core::commit::{
-    Commit, Fence, Fingerprint, LeaseGrant, NewSession, Op, Outcome, Request, RequestId, Takeover,
+    Commit, Fence, Fingerprint, LeaseGrant, NewSession, Op, Outcome, Receipt, Request, RequestId,
+    SessionPatch, Takeover,
 };
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, Incarnation, LeaseToken, SessionId, SessionKey, SessionRef, WorkspaceId};
 use turnkeep_core::limits::SLICE_ROWS;
 use turnkeep_core::model::{LeaseName, LeasePurpose, Profile, RestoreState, Row, SessionRow, SessionState};
 use turnkeep_core::query::SessionQuery;
-use turnkeep_core::rules::fold_row;
+use turnkeep_core::rules::{copied, fold_row};
 use turnkeep_core::store::Store;
 
 use crate::entropy::Entropy;
@@ -22,14 +24,16 @@ const TRIES: u32 = 4;
 
 /// Where a session is built.
 #[derive(Clone, Copy)]
-pub(super) struct Site<'a> {
-    pub(super) store: &'a dyn Store,
-    pub(super) workspace: &'a WorkspaceId,
-    pub(super) entropy: &'a dyn Entropy,
+pub(crate) struct Site<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) workspace: &'a WorkspaceId,
+    pub(crate) entropy: &'a dyn Entropy,
+    /// What is done, for errors: `import`, `fork`.
+    pub(crate) operation: &'static str,
 }
 
 /// How a build begins.
-pub(super) enum Begun<'a> {
+pub(crate) enum Begun<'a> {
     /// Somebody was here: this much is there already.
     Building(Box<Builder<'a>>, RestoreState),
     /// An earlier build with the same request is complete.
@@ -39,7 +43,7 @@ pub(super) enum Begun<'a> {
 }
 
 /// Adds rows to a session that nobody sees yet.
-pub(super) struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     site: Site<'a>,
     session: SessionRef,
     fence: Fence,
@@ -54,7 +58,7 @@ pub(super) struct Builder<'a> {
 ///
 /// # Errors
 /// `LeaseHeld` when somebody is building it right now; whatever the store answers.
-pub(super) async fn begin<'a>(
+pub(crate) async fn begin<'a>(
     site: Site<'a>,
     id: &SessionId,
     profile: &Profile,
@@ -82,27 +86,8 @@ pub(super) async fn begin<'a>(
                 return Ok(Begun::Building(Box::new(builder), RestoreState::default()));
             }
             Ok(receipt) => {
-                let Some(earlier) = receipt.sessions.first().map(|mark| mark.session.clone()) else {
-                    return Err(Error::new(ErrorKind::Corrupt, "the receipt of the import names no session"));
-                };
-                match site.store.session(&key).await? {
-                    Some(row) if row.incarnation == earlier.incarnation => {
-                        return Ok(Begun::Complete(earlier));
-                    }
-                    Some(row) => return Ok(Begun::Taken(Box::new(row))),
-                    None => {
-                        if let Some(row) = site.restoring(id).await?
-                            && row.incarnation == earlier.incarnation
-                        {
-                            let fence = site.take_over(&earlier).await?;
-                            // Read again: the former builder may have written until it was taken over from.
-                            if let Some(row) = site.restoring(id).await? {
-                                let built = row.restore.unwrap_or_default();
-                                let builder = Builder::new(site, earlier, fence, built);
-                                return Ok(Begun::Building(Box::new(builder), built));
-                            }
-                        }
-                    }
+                if let Some(begun) = again(site, &receipt).await? {
+                    return Ok(begun);
                 }
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -116,12 +101,45 @@ pub(super) async fn begin<'a>(
                     Builder::new(site, session, fence, RestoreState::default()).abandon().await?;
                 }
             }
-            Err(error) => return Err(error.with_operation("import")),
+            Err(error) => return Err(error.with_operation(site.operation)),
         }
     }
     Err(Error::new(ErrorKind::Busy, "others keep making and removing a session with this id")
         .with("session", id)
-        .with_operation("import"))
+        .with_operation(site.operation))
+}
+
+/// What became of the build that a receipt tells of, which is taken over if it is not complete. `None` if it is gone.
+///
+/// # Errors
+/// `LeaseHeld` when somebody is building it right now; whatever the store answers.
+pub(crate) async fn again<'a>(site: Site<'a>, receipt: &Receipt) -> Result<Option<Begun<'a>>> {
+    let Some(earlier) = receipt.sessions.first().map(|mark| mark.session.clone()) else {
+        return Err(Error::new(ErrorKind::Corrupt, "the receipt of the first commit names no session")
+            .with_operation(site.operation));
+    };
+    let key = SessionKey { workspace: site.workspace.clone(), id: earlier.id.clone() };
+    match site.store.session(&key).await? {
+        Some(row) if row.incarnation == earlier.incarnation => return Ok(Some(Begun::Complete(earlier))),
+        Some(row) => return Ok(Some(Begun::Taken(Box::new(row)))),
+        None => {}
+    }
+    let here = |row: &SessionRow| row.incarnation == earlier.incarnation;
+    if !site.restoring(&earlier.id).await?.is_some_and(|row| here(&row)) {
+        return Ok(None);
+    }
+    let fence = site.take_over(&earlier).await?;
+    // Read again: the former builder may have written until it was taken over from.
+    let built = site.restoring(&earlier.id).await?.filter(here).map(|row| row.restore.unwrap_or_default());
+    let builder = Builder::new(site, earlier, fence, built.unwrap_or_default());
+    match built {
+        Some(built) => Ok(Some(Begun::Building(Box::new(builder), built))),
+        None => {
+            // Sealed or removed in that moment: what was taken is the lease of a session in use, or of none.
+            let _ = builder.leave().await;
+            Ok(None)
+        }
+    }
 }
 
 impl Site<'_> {
@@ -163,18 +181,18 @@ impl Site<'_> {
             match self.store.commit(commit).await {
                 Ok(receipt) => return fence(&grant, receipt.outcomes.first()),
                 Err(error) if error.kind() == ErrorKind::LeaseHeld => refused = Some(error),
-                Err(error) => return Err(error.with_operation("import")),
+                Err(error) => return Err(error.with_operation(self.operation)),
             }
         }
         Err(refused
             .unwrap_or_else(|| Error::new(ErrorKind::LeaseHeld, "somebody else builds this session"))
-            .with_operation("import"))
+            .with_operation(self.operation))
     }
 }
 
 fn fence(grant: &LeaseGrant, outcome: Option<&Outcome>) -> Result<Fence> {
     let Some(Outcome::Lease { epoch, .. }) = outcome else {
-        return Err(Error::new(ErrorKind::Corrupt, "the receipt of the import names no lease"));
+        return Err(Error::new(ErrorKind::Corrupt, "the receipt of the first commit names no lease"));
     };
     Ok(Fence { name: grant.name.clone(), owner: grant.owner, token: grant.token, epoch: *epoch })
 }
@@ -185,31 +203,29 @@ impl<'a> Builder<'a> {
         Self { site, session, fence, built, slice: Vec::new(), bytes: 0, most_bytes }
     }
 
-    pub(super) fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         self.site.store
     }
 
-    pub(super) fn workspace(&self) -> &WorkspaceId {
+    pub(crate) fn workspace(&self) -> &WorkspaceId {
         self.site.workspace
     }
 
-    pub(super) fn session(&self) -> &SessionRef {
+    pub(crate) fn session(&self) -> &SessionRef {
         &self.session
     }
 
-    /// The place in lists that the session was given when its building began.
-    pub(super) async fn activity(&self) -> Result<u64> {
+    /// The session as it stands.
+    pub(crate) async fn row(&self) -> Result<SessionRow> {
         let row = self.site.restoring(&self.session.id).await?;
-        row.filter(|row| row.incarnation == self.session.incarnation).map(|row| row.activity).ok_or_else(
-            || {
-                Error::new(ErrorKind::LeaseLost, "somebody removed the session while it was built")
-                    .with("session", &self.session.id)
-            },
-        )
+        row.filter(|row| row.incarnation == self.session.incarnation).ok_or_else(|| {
+            Error::new(ErrorKind::LeaseLost, "somebody removed the session while it was built")
+                .with("session", &self.session.id)
+        })
     }
 
     /// Adds a row; writes a slice when it is full.
-    pub(super) async fn push(&mut self, row: Row) -> Result<()> {
+    pub(crate) async fn push(&mut self, row: Row) -> Result<()> {
         let bytes = size(&row);
         let full =
             self.slice.len() >= SLICE_ROWS as usize || self.bytes.saturating_add(bytes) > self.most_bytes;
@@ -235,33 +251,69 @@ impl<'a> Builder<'a> {
             .fence(self.fence.clone())
             .op(Op::RenewLease { fence: self.fence.clone(), ttl_ms: LEASE_MS })
             .op(Op::Restore { session: self.session.clone(), rows });
-        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation(self.site.operation))?;
         Ok(())
     }
 
-    /// Writes what is left, and puts the session into use.
-    pub(super) async fn seal(mut self, leaf: Option<EntryNo>) -> Result<SessionRef> {
-        self.flush().await?;
-        let RestoreState { rows, digest } = self.built;
+    /// Copies the entries after `after` up to `through` from another session.
+    pub(crate) async fn copy(
+        &mut self,
+        from: &SessionRef,
+        after: Option<EntryNo>,
+        through: EntryNo,
+    ) -> Result<()> {
         let commit = Commit::new(self.site.workspace.clone())
             .fence(self.fence.clone())
-            .op(Op::SealSession { session: self.session.clone(), leaf, rows, digest })
-            .op(Op::ReleaseLease { fence: self.fence });
-        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+            .op(Op::RenewLease { fence: self.fence.clone(), ttl_ms: LEASE_MS })
+            .op(Op::CopyEntries { from: from.clone(), to: self.session.clone(), after, through });
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation(self.site.operation))?;
+        let count = through.get() - after.map_or(0, EntryNo::get);
+        self.built = RestoreState { rows: self.built.rows + u64::from(count), digest: copied(from, through) };
+        Ok(())
+    }
+
+    /// Writes what is left, and puts the session into use, with a last change of what is said of it.
+    pub(crate) async fn seal(
+        mut self,
+        leaf: Option<EntryNo>,
+        patch: Option<SessionPatch>,
+    ) -> Result<SessionRef> {
+        self.flush().await?;
+        let RestoreState { rows, digest } = self.built;
+        let mut commit = Commit::new(self.site.workspace.clone())
+            .fence(self.fence.clone())
+            .op(Op::SealSession { session: self.session.clone(), leaf, rows, digest });
+        if let Some(patch) = patch {
+            commit = commit.op(Op::PatchSession { session: self.session.clone(), patch });
+        }
+        let commit = commit.op(Op::ReleaseLease { fence: self.fence });
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation(self.site.operation))?;
         Ok(self.session)
     }
 
     /// Removes what was built.
-    pub(super) async fn abandon(self) -> Result<()> {
+    pub(crate) async fn abandon(self) -> Result<()> {
         let commit = Commit::new(self.site.workspace.clone())
             .fence(self.fence)
             .op(Op::DeleteSession { session: self.session, force: false });
-        self.site.store.commit(commit).await.map_err(|error| error.with_operation("import"))?;
+        self.site.store.commit(commit).await.map_err(|error| error.with_operation(self.site.operation))?;
         Ok(())
     }
 
+    /// The proof that this builder is the one, for giving it back when nobody waits for the build any more.
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// After an error: what can be tried again later is left for the next try; all else is removed. Neither hides the
+    /// error itself.
+    pub(crate) async fn give_up(self, error: &Error) {
+        let later = error.is_retryable() || error.kind() == ErrorKind::Full;
+        let _ = if later { self.leave().await } else { self.abandon().await };
+    }
+
     /// Lets go of what was built, so that the next try can go on with it at once.
-    pub(super) async fn leave(self) -> Result<()> {
+    pub(crate) async fn leave(self) -> Result<()> {
         let commit = Commit::new(self.site.workspace.clone()).op(Op::ReleaseLease { fence: self.fence });
         self.site.store.commit(commit).await?;
         Ok(())

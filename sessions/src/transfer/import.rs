@@ -77,7 +77,7 @@ pub async fn import<R: Read + Seek + Send>(
     let meant = FieldDigest::new("import/1").text(format.as_str()).bytes(&digest).text(id.as_str()).finish();
     let request = RequestId::host(format!("import/1/{}", to_hex(&meant)))?;
     let meant = Fingerprint::from_bytes(meant);
-    let site = Site { store, workspace, entropy: options.entropy.as_ref() };
+    let site = Site { store, workspace, entropy: options.entropy.as_ref(), operation: "import" };
     let mut dropped = dropped;
     for _ in 0..TRIES {
         reporter.begin_at(length);
@@ -102,7 +102,7 @@ pub async fn import<R: Read + Seek + Send>(
         let mut image = image.clone();
         if format == Format::Pi {
             // The file has no place in lists; the one of the moment of import is the natural one.
-            image.activity = builder.activity().await?;
+            image.activity = builder.row().await?.activity;
         }
         let leaf = image.leaf;
         let taken = dropped.len();
@@ -113,7 +113,7 @@ pub async fn import<R: Read + Seek + Send>(
         let session = builder.session().clone();
         match filled {
             Ok(true) => {
-                builder.seal(leaf).await?;
+                builder.seal(leaf, None).await?;
                 dropped.sort_by_key(|line| line.line);
                 let mut report = tally.report(format, session, dropped, wholeness);
                 report.added = report.entries;
@@ -126,7 +126,7 @@ pub async fn import<R: Read + Seek + Send>(
                 dropped.truncate(taken);
             }
             Err(error) => {
-                give_up(*builder, &error).await;
+                builder.give_up(&error).await;
                 return Err(error);
             }
         }
@@ -139,12 +139,6 @@ pub async fn import<R: Read + Seek + Send>(
 fn already_there(mut report: ImportReport) -> ImportReport {
     report.already_there = report.entries;
     report
-}
-
-/// What can be tried again later is left for the next try; all else is removed. Neither hides the error itself.
-async fn give_up(builder: Builder<'_>, error: &Error) {
-    let later = error.is_retryable() || error.kind() == ErrorKind::Full;
-    let _ = if later { builder.leave().await } else { builder.abandon().await };
 }
 
 /// A build under way.

@@ -7,7 +7,7 @@
 //!
 //! `docs/export-format.md` describes the lines.
 
-mod builder;
+pub(crate) mod builder;
 mod content;
 mod export;
 mod import;

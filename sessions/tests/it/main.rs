@@ -15,6 +15,7 @@ mod cases;
 mod entries;
 mod fault_store;
 mod faults;
+mod fork;
 mod identity;
 mod leases;
 mod recovery;

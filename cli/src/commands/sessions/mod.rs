@@ -1,6 +1,7 @@
 //! `turnkeep sessions …`
 
 pub(crate) mod delete;
+pub(crate) mod fork;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod rename;

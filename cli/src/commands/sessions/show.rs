@@ -142,6 +142,7 @@ fn head(row: &SessionRow, out: &mut Out) -> Outcome<()> {
         ("changed", time::local(row.updated_at)),
         ("folder", profile.cwd.as_deref().map(text::line).unwrap_or_default()),
         ("parent", profile.parent.as_ref().map(|parent| text::line(parent.as_str())).unwrap_or_default()),
+        ("forked", profile.fork.map(|fork| format!("at #{}", fork.boundary)).unwrap_or_default()),
         ("holds", format!("{}, {}", count(row.messages.into(), "message"), count(row.runs.into(), "run"))),
         ("tokens", tokens),
         ("state", flags.to_owned()),
