@@ -119,6 +119,8 @@ text_ids! {
     Relation = "relation";
     /// What an event is, such as `run_started`. Unknown kinds are kept.
     EventKind = "event kind";
+    /// A project that sessions of a workspace belong to.
+    ProjectId = "project id";
     /// An append-only stream of events beside the entries of a session.
     StreamName = "stream name";
     /// A collection of records.

@@ -22,7 +22,8 @@ pub mod time;
 pub use commit::{Commit, Expect, Fence, Guard, Op, Outcome, Receipt};
 pub use error::{Error, ErrorKind, ForkReason, Result};
 pub use id::{
-    EntryNo, Incarnation, LeaseToken, OwnerId, RunId, SessionId, SessionKey, SessionRef, WorkspaceId,
+    EntryNo, Incarnation, LeaseToken, OwnerId, ProjectId, RunId, SessionId, SessionKey, SessionRef,
+    WorkspaceId,
 };
 pub use payload::Payload;
 pub use query::{Cursor, Order, Page};

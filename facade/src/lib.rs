@@ -54,7 +54,7 @@ pub use turnkeep_core::model;
 pub use turnkeep_core::query;
 pub use turnkeep_core::{
     Capabilities, Clock, Cursor, Durability, EntryNo, Error, ErrorKind, Maintenance, ManualClock, Order,
-    Page, Payload, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock, Timestamp,
+    Page, Payload, ProjectId, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock, Timestamp,
     WorkspaceId,
 };
 pub use turnkeep_sessions::{
@@ -64,9 +64,9 @@ pub use turnkeep_sessions::{
     ModeChange, ModelChange, RecoveredRun, RecoveryReport, Replay, ReplayPolicy, Run, RunAppend, RunAtWork,
     RunError, Runs, Session, Sessions, StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel,
     Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions,
-    WorkspaceRuns, named_lease, relation, session_lease,
+    WorkspaceRuns, channel_lease, named_lease, relation, session_lease,
 };
-pub use turnkeep_sessions::{identity, message, replay, transfer};
+pub use turnkeep_sessions::{identity, message, replay, state, transfer};
 
 #[cfg(feature = "blocking")]
 pub use turnkeep_sessions::blocking;

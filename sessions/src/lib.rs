@@ -20,7 +20,7 @@
 //!
 //! Where to look: a [`Workspace`] has [`Sessions`], a [`Session`] takes [`Draft`]s and begins [`Run`]s, a run is fenced
 //! by a [`Lease`] that is renewed in the background, [`replay`] says what a model is shown, [`identity`] says which
-//! workspace a directory is, and [`blocking`] is the same without a runtime. What dead processes leave behind is closed
+//! workspace a directory is, [`state`] is what a session has beside its conversation, and [`blocking`] is the same without a runtime. What dead processes leave behind is closed
 //! when a workspace is opened; see [`RecoveryReport`].
 
 mod awaitable;
@@ -39,6 +39,7 @@ mod run;
 mod runs;
 mod session;
 mod sessions;
+pub mod state;
 pub mod testing;
 pub mod transfer;
 mod workspace;
@@ -51,7 +52,7 @@ pub use draft::{
 pub use entropy::{Entropy, SystemEntropy};
 pub use fork::{ForkSession, ForkTitle, Forked};
 pub use identity::{Fate, StateLayout, WorkspaceDir};
-pub use lease::{Lease, Leases, LossSignal, named_lease, session_lease};
+pub use lease::{Lease, Leases, LossSignal, channel_lease, named_lease, session_lease};
 pub use message::Message;
 pub use recovery::{RecoveredRun, RecoveryReport, RunAtWork};
 pub use replay::{HistoryItem, Replay, ReplayPolicy};

@@ -13,6 +13,7 @@ use crate::lease::Leases;
 use crate::recovery::{self, RecoveryReport};
 use crate::runs::WorkspaceRuns;
 use crate::sessions::Sessions;
+use crate::state::{Bindings, Projects};
 
 /// How a workspace is opened.
 #[derive(Clone, Debug)]
@@ -138,6 +139,18 @@ impl Workspace {
     #[must_use]
     pub fn leases(&self) -> Leases {
         Leases::new(self.clone())
+    }
+
+    /// Which session a channel identity belongs to.
+    #[must_use]
+    pub fn bindings(&self) -> Bindings {
+        Bindings::new(self.clone())
+    }
+
+    /// Its projects.
+    #[must_use]
+    pub fn projects(&self) -> Projects {
+        Projects::new(self.clone())
     }
 
     /// What was recovered when this handle was opened.

@@ -18,8 +18,10 @@ pub mod collection {
     pub const RESPONSE_RUNS: &str = "response-runs";
     /// Turns of providers' responses.
     pub const RESPONSE_TURNS: &str = "response-turns";
-    /// Channel bindings.
+    /// Channel bindings, one per channel identity.
     pub const BINDINGS: &str = "bindings";
+    /// The claims of sessions to their one binding.
+    pub const BOUND_SESSIONS: &str = "bound-sessions";
     /// Projects.
     pub const PROJECTS: &str = "projects";
     /// Capabilities of a session.

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use turnkeep_core::commit::{Commit, LeaseGrant, Op, Outcome, Receipt, Takeover};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::LeaseId;
-use turnkeep_core::model::{LeaseKey, LeaseName, LeasePurpose, LeaseView};
+use turnkeep_core::model::{Channel, LeaseKey, LeaseName, LeasePurpose, LeaseView};
 use turnkeep_core::{Fence, SessionRef};
 
 pub(crate) use hold::Hold;
 pub use hold::LossSignal;
 
 use crate::base::{Base, Repeat, fence_of, millis};
+use crate::state::channel_digest;
 use crate::workspace::Workspace;
 
 /// The first pause between two tries for a lease that somebody else holds.
@@ -263,6 +264,18 @@ impl Drop for Abandoned<'_> {
 #[must_use]
 pub fn session_lease(session: &SessionRef) -> LeaseName {
     LeaseName::Session(session.clone())
+}
+
+/// The name of the lease of an identity in an external channel, such as a chat room: whoever holds it deals with what
+/// comes in from there, in whatever process, whether or not the channel has a session yet.
+///
+/// Within one process nothing is needed to keep two writes to one session apart: clones of a [`Session`](crate::Session)
+/// are one handle, whose writes take turns.
+///
+/// # Errors
+/// None that a channel can cause.
+pub fn channel_lease(channel: &Channel) -> Result<LeaseName> {
+    named_lease(format!("channel/{}", channel_digest(channel)))
 }
 
 /// The name of a lease that belongs to no session.

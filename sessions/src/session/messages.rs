@@ -1,9 +1,9 @@
 //! Reading a session: messages by number, the history, the replay.
 
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EntryKind, EntryNo, Role};
-use turnkeep_core::model::{Entry, VisibilitySet, entry_kind};
-use turnkeep_core::query::{EntryQuery, Order, PathTo};
+use turnkeep_core::id::{EntryKind, EntryNo, Role, StreamName};
+use turnkeep_core::model::{Entry, Event, VisibilitySet, entry_kind};
+use turnkeep_core::query::{EntryQuery, EventQuery, Order, PathTo};
 use turnkeep_core::{Cursor, Page};
 
 use super::Session;
@@ -113,6 +113,21 @@ impl Session {
         let mut query = self.entry_query();
         narrow(&mut query);
         self.workspace().base().store().entries(&query).await
+    }
+
+    /// The events of a stream; none while nothing of the session is stored.
+    pub(crate) async fn events(
+        &self,
+        stream: &str,
+        narrow: impl FnOnce(&mut EventQuery) + Send,
+    ) -> Result<Page<Event>> {
+        if !self.is_stored() {
+            return Ok(Page::empty());
+        }
+        let stream = StreamName::new(stream)?;
+        let mut query = EventQuery::new(self.workspace().id().clone(), self.session_ref().clone(), stream);
+        narrow(&mut query);
+        self.workspace().base().store().events(&query).await
     }
 
     pub(crate) fn entry_query(&self) -> EntryQuery {

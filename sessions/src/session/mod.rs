@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use turnkeep_core::commit::{NewSession, Op, SessionPatch};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, RunId, SessionId, SessionRef};
-use turnkeep_core::model::{SessionRow, Title, TitleSource};
+use turnkeep_core::model::{SessionRow, Title, TitleSource, collection};
 use turnkeep_core::query::Mark;
 use turnkeep_core::query::Scope;
 
@@ -27,6 +27,7 @@ use crate::lease::{Hold, Lease, session_lease};
 use crate::message::Message;
 use crate::run::{BeginRun, TakeUp};
 use crate::runs::Runs;
+use crate::state::{self, ChannelTools, Inbox, SessionCapabilities};
 use crate::workspace::Workspace;
 
 /// One session. Clones are the same handle: they share the leaf they know and the run they execute.
@@ -120,7 +121,10 @@ impl Session {
         let base = self.workspace().base();
         let key = turnkeep_core::SessionKey { workspace: base.workspace().clone(), id: self.id().clone() };
         match base.store().session(&key).await? {
-            Some(row) if row.incarnation == self.session_ref().incarnation => Ok(row),
+            Some(mut row) if row.incarnation == self.session_ref().incarnation => {
+                state::forget_deleted(base, std::slice::from_mut(&mut row)).await?;
+                Ok(row)
+            }
             _ => Err(Error::new(ErrorKind::NotFound, "the session is not there (any more)")
                 .with("session", self.id())),
         }
@@ -224,10 +228,49 @@ impl Session {
     /// Changes several things said of it in one commit. Needs no lease: people write to running sessions.
     ///
     /// # Errors
-    /// `NotFound` when the session was deleted.
+    /// `NotFound` when the session was deleted, or for a project that is not there; `Invalid` for the channel of a
+    /// session that is bound to one.
     pub async fn patch(&self, patch: SessionPatch) -> Result<()> {
+        if let Some(Some(project)) = &patch.project {
+            state::refuse_unknown(self.workspace().base(), project).await?;
+        }
+        let unbound = match &patch.channel {
+            Some(_) => Some(state::refuse_if_bound(self).await?),
+            None => None,
+        };
         let op = Op::PatchSession { session: self.session_ref().clone(), patch };
-        self.write(Plan::new(move |_| Ok(vec![op.clone()])).shared()).await.map(drop)
+        let plan = Plan::new(move |_| Ok(vec![op.clone()])).shared();
+        self.write(unbound.into_iter().fold(plan, Plan::guard)).await.map(drop)
+    }
+
+    /// What it may do, and who changed that.
+    #[must_use]
+    pub fn capabilities(&self) -> SessionCapabilities {
+        SessionCapabilities::new(self.clone())
+    }
+
+    /// The tools that its channel offers.
+    #[must_use]
+    pub fn channel_tools(&self) -> ChannelTools {
+        ChannelTools::new(self.clone())
+    }
+
+    /// What people want the run at work to heed.
+    #[must_use]
+    pub fn guidance(&self) -> Inbox {
+        Inbox::new(self.clone(), collection::GUIDANCE)
+    }
+
+    /// What people answered to a run that asked.
+    #[must_use]
+    pub fn approvals(&self) -> Inbox {
+        Inbox::new(self.clone(), collection::APPROVALS)
+    }
+
+    /// Wishes of people that a run should stop.
+    #[must_use]
+    pub fn cancel_requests(&self) -> Inbox {
+        Inbox::new(self.clone(), collection::CANCEL_REQUESTS)
     }
 
     /// Writes under a lease that was taken before, alone or together with others, until it is given back. A run takes a

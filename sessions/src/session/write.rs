@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use turnkeep_core::commit::{Commit, Guard, Op, Receipt};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, RunId, SessionRef};
-use turnkeep_core::{Fence, Timestamp};
+use turnkeep_core::{Fence, Timestamp, mutant};
 
 use super::Session;
 use crate::base::Repeat;
@@ -149,6 +149,8 @@ impl Session {
             };
             (known.leaf, known.unborn.clone(), fences)
         };
+        // What needs no lease moves no leaf, and must not hide from the next append that others moved it.
+        let follows = plan.exclusive || unborn.is_some() || mutant::is("writes/a-rename-hides-others");
         let mut commit = Commit::new(base.workspace().clone());
         commit.fences = fences;
         let first = usize::from(unborn.is_some());
@@ -186,7 +188,7 @@ impl Session {
         }
         let mut known = self.known();
         known.unborn = None;
-        if let Some(mark) = written.receipt.session(reference) {
+        if let Some(mark) = written.receipt.session(reference).filter(|_| follows) {
             known.leaf = mark.leaf;
         }
         drop(known);

@@ -68,12 +68,12 @@ impl CreateSession {
         self.with(|profile| profile.parent = Some(parent))
     }
 
-    /// The channel that it is made for.
+    /// The channel that it is made for. Text only; see [`Bindings`](crate::state::Bindings) for a channel that finds it.
     pub fn channel(self, channel: Channel) -> Self {
         self.with(|profile| profile.channel = Some(channel))
     }
 
-    /// The project it belongs to.
+    /// The project it belongs to, by its id. Refused with `NotFound` if there is no such project.
     pub fn project(self, project: impl Into<String>) -> Self {
         let project = project.into();
         self.with(|profile| profile.project = Some(project))
@@ -96,6 +96,16 @@ impl CreateSession {
         self
     }
 
+    /// What it is made with.
+    pub(crate) fn profile(&self) -> Result<&Profile> {
+        self.profile.as_ref().map_err(Error::duplicate)
+    }
+
+    /// The id that makes the creation safe to repeat, for whoever makes it as a part of more.
+    pub(crate) fn take_request(&mut self) -> Result<Option<RequestId>> {
+        std::mem::replace(&mut self.request, Ok(None))
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Profile)) -> Self {
         if let Ok(profile) = &mut self.profile {
             change(profile);
@@ -110,11 +120,15 @@ impl CreateSession {
             Some(id) => id,
             None => SessionId::new(base.fresh_id()?)?,
         };
+        let profile = self.profile?;
+        if let Some(project) = &profile.project {
+            crate::state::refuse_unknown(base, project).await?;
+        }
         let new = NewSession {
             id,
             incarnation: Incarnation::from_bytes(base.random()?),
             state: SessionState::Active,
-            profile: self.profile?,
+            profile,
         };
         if self.lazy {
             return Ok(Session::unborn(self.workspace, new));

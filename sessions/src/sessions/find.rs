@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// Candidates that an ambiguity names.
 const CANDIDATES: u32 = 10;
 
-pub(super) async fn row(workspace: &Workspace, id: &SessionId) -> Result<Option<SessionRow>> {
+pub(crate) async fn row(workspace: &Workspace, id: &SessionId) -> Result<Option<SessionRow>> {
     let key = SessionKey { workspace: workspace.id().clone(), id: id.clone() };
     workspace.base().store().session(&key).await
 }

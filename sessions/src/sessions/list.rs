@@ -10,6 +10,7 @@ use turnkeep_core::{Cursor, Page, mutant};
 
 use super::create::cwd_text;
 use crate::awaitable::awaitable;
+use crate::state;
 use crate::workspace::Workspace;
 
 /// A list of sessions; await it. Reads no bodies of entries, unless a text is searched for.
@@ -73,7 +74,7 @@ impl ListSessions {
         self
     }
 
-    /// Only those of a project.
+    /// Only those of a project, by its id. None, if it was deleted.
     pub fn project(mut self, project: impl Into<String>) -> Self {
         self.query.project = Some(project.into());
         self
@@ -127,10 +128,18 @@ impl ListSessions {
     }
 
     async fn go(self) -> Result<Page<SessionRow>> {
-        match self.fault {
-            Some(error) => Err(error),
-            None => self.workspace.base().store().sessions(&self.query).await,
+        if let Some(error) = self.fault {
+            return Err(error);
         }
+        let base = self.workspace.base();
+        if let Some(project) = &self.query.project
+            && !state::is_there(base, project).await?
+        {
+            return Ok(Page { total: self.query.total.then_some(0), ..Page::empty() });
+        }
+        let mut page = base.store().sessions(&self.query).await?;
+        state::forget_deleted(base, &mut page.items).await?;
+        Ok(page)
     }
 }
 awaitable!(ListSessions => Result<Page<SessionRow>>);

@@ -9,6 +9,7 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::SessionId;
 
 pub use create::CreateSession;
+pub(crate) use find::row;
 pub use list::ListSessions;
 
 use crate::awaitable::awaitable;

@@ -24,6 +24,7 @@ on_each!(
     unknown_kinds_and_bytes_survive,
     the_latest_of_each_kind_is_that_of_the_branch,
     a_stale_leaf_is_refused_and_works_after_reload,
+    a_rename_by_a_stale_handle_leaves_it_stale,
     an_append_with_a_request_id_lands_once,
     a_key_is_taken_once,
     messages_are_read_by_number,
@@ -169,6 +170,15 @@ async fn a_stale_leaf_is_refused_and_works_after_reload(site: Site) {
     session.reload().await.unwrap();
     session.append([Message::user("mine")]).await.unwrap();
     assert_eq!(texts(&session).await, ["theirs", "mine"]);
+}
+
+async fn a_rename_by_a_stale_handle_leaves_it_stale(site: Site) {
+    let session = site.session().await;
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    other.append([Message::user("theirs")]).await.unwrap();
+    session.rename("a name").await.unwrap();
+    let refused = session.append([Message::user("mine")]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StaleLeaf, "it has not seen what the other said");
 }
 
 async fn an_append_with_a_request_id_lands_once(site: Site) {

@@ -7,17 +7,21 @@ mod replay_property;
 mod site;
 
 mod attempts;
+mod bindings;
 mod blocking;
 mod both;
 #[cfg(feature = "mutants")]
 mod breaks;
+mod capabilities;
 mod cases;
 mod entries;
 mod fault_store;
 mod faults;
 mod fork;
 mod identity;
+mod inbox;
 mod leases;
+mod projects;
 mod recovery;
 mod replay_store;
 mod runs;

@@ -37,6 +37,7 @@ on_each!(
 
 async fn what_is_said_of_a_new_session_is_kept(site: Site) {
     let ws = site.workspace().await;
+    let project = ws.projects().create("p").await.unwrap();
     let session = ws
         .sessions()
         .create()
@@ -45,7 +46,7 @@ async fn what_is_said_of_a_new_session_is_kept(site: Site) {
         .audience(Audience::SubAgent)
         .parent(id("zero"))
         .channel(Channel { kind: "room".into(), id: "7".into() })
-        .project("p")
+        .project(project.id.as_str())
         .meta(Payload::new(r#"{"z":1,"a":2}"#).unwrap())
         .await
         .unwrap();
@@ -55,7 +56,7 @@ async fn what_is_said_of_a_new_session_is_kept(site: Site) {
     assert_eq!(profile.audience, Audience::SubAgent);
     assert_eq!(profile.parent, Some(id("zero")));
     assert_eq!(profile.channel.unwrap().id, "7");
-    assert_eq!(profile.project.as_deref(), Some("p"));
+    assert_eq!(profile.project.as_deref(), Some(project.id.as_str()));
     assert_eq!(profile.meta.unwrap().as_str(), r#"{"z":1,"a":2}"#);
 }
 
