@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
@@ -51,6 +52,9 @@ pub(crate) struct Global {
     /// Wait at most so many milliseconds for a store that others keep busy
     #[arg(long, global = true, value_name = "MS")]
     pub(crate) wait: Option<u64>,
+    /// Hide common secrets (keys, tokens, passwords) in all that this command stores
+    #[arg(long, global = true, env = "TURNKEEP_REDACT", hide_env_values = true, value_parser = BoolishValueParser::new())]
+    pub(crate) redact: bool,
 }
 
 /// The commands.

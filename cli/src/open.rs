@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use turnkeep::redact::CommonSecrets;
 use turnkeep::{
     ErrorKind, Fate, MemoryStore, OpenOptions, RedbStore, SqliteOptions, Store, Workspace, WorkspaceDir,
     WorkspaceId, WorkspaceOptions,
@@ -78,6 +79,9 @@ pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
     let mut options = WorkspaceOptions::default();
     if let Some(wait) = wait {
         options = options.wait(wait);
+    }
+    if global.redact {
+        options = options.redactor(CommonSecrets::new()?);
     }
     let workspace = options.open(store, id).await?;
     tell_recovered(global, &workspace);

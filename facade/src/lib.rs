@@ -66,7 +66,7 @@ pub use turnkeep_sessions::{
     Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions,
     WorkspaceRuns, channel_lease, named_lease, relation, session_lease,
 };
-pub use turnkeep_sessions::{identity, message, replay, state, transfer};
+pub use turnkeep_sessions::{identity, message, redact, replay, state, transfer};
 
 #[cfg(feature = "blocking")]
 pub use turnkeep_sessions::blocking;

@@ -13,6 +13,8 @@ use turnkeep_core::{Clock, Store, Timestamp, WorkspaceId};
 
 use crate::entropy::Entropy;
 use crate::keeper::Timer;
+use crate::redact::{RedactingStore, Redaction};
+use crate::workspace::WorkspaceOptions;
 
 /// How often a commit of unknown outcome is repeated before the caller is told.
 const REPEATS: u32 = 3;
@@ -30,6 +32,9 @@ struct Inner {
     timer: Timer,
     lease_ttl: Duration,
     wait: Option<Duration>,
+    redaction: Option<Redaction>,
+    /// The store in front of which the redaction stands.
+    unredacted: Arc<dyn Store>,
 }
 
 /// What makes a repeat of a commit safe, as the caller has it.
@@ -53,13 +58,26 @@ impl Base {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         workspace: WorkspaceId,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
         timer: Timer,
-        lease_ttl: Duration,
-        wait: Option<Duration>,
+        options: WorkspaceOptions,
     ) -> Self {
-        Self(Arc::new(Inner { store, workspace, clock, entropy, timer, lease_ttl, wait }))
+        let WorkspaceOptions { clock, entropy, lease_ttl, wait, recover: _, redaction } = options;
+        let unredacted = store;
+        let store: Arc<dyn Store> = match &redaction {
+            Some(redaction) => Arc::new(RedactingStore::new(Arc::clone(&unredacted), redaction.clone())),
+            None => Arc::clone(&unredacted),
+        };
+        Self(Arc::new(Inner {
+            store,
+            workspace,
+            clock,
+            entropy,
+            timer,
+            lease_ttl,
+            wait,
+            redaction,
+            unredacted,
+        }))
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -68,6 +86,16 @@ impl Base {
 
     pub(crate) fn workspace(&self) -> &WorkspaceId {
         &self.0.workspace
+    }
+
+    /// What is hidden of all that is stored.
+    pub(crate) fn redaction(&self) -> Option<&Redaction> {
+        self.0.redaction.as_ref()
+    }
+
+    /// The store itself, for rows that are redacted before they are counted.
+    pub(crate) fn unredacted(&self) -> &Arc<dyn Store> {
+        &self.0.unredacted
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -34,6 +34,7 @@ mod keeper;
 mod lease;
 pub mod message;
 mod recovery;
+pub mod redact;
 pub mod replay;
 mod run;
 mod runs;

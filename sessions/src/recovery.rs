@@ -198,6 +198,7 @@ async fn close(
         drafts: Vec::new(),
         usage: None,
         partial: None,
+        tail: None,
         streamed: false,
         fences,
     };

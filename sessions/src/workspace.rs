@@ -1,5 +1,6 @@
 //! A workspace: where the sessions of one project are kept.
 
+use std::io::{Read, Seek};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,19 +12,22 @@ use crate::entropy::{Entropy, SystemEntropy};
 use crate::keeper::Keeper;
 use crate::lease::Leases;
 use crate::recovery::{self, RecoveryReport};
+use crate::redact::Redaction;
 use crate::runs::WorkspaceRuns;
 use crate::sessions::Sessions;
 use crate::state::{Bindings, Projects};
+use crate::transfer::{self, ImportOptions, ImportReport, OnProgress};
 
 /// How a workspace is opened.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WorkspaceOptions {
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
-    lease_ttl: Duration,
-    wait: Option<Duration>,
-    recover: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) lease_ttl: Duration,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) recover: bool,
+    pub(crate) redaction: Option<Redaction>,
 }
 
 impl Default for WorkspaceOptions {
@@ -34,6 +38,7 @@ impl Default for WorkspaceOptions {
             lease_ttl: Duration::from_secs(60),
             wait: None,
             recover: true,
+            redaction: None,
         }
     }
 }
@@ -69,15 +74,24 @@ impl WorkspaceOptions {
         self
     }
 
+    /// Hides what must not be stored, in everything that comes through this workspace or its
+    /// [`store`](Workspace::store); see [`redact`](crate::redact). Without one nothing is changed.
+    ///
+    /// Streamed text is stored in whole lines then, so that no secret slips through in two pieces.
+    pub fn redactor(mut self, redaction: impl Into<Redaction>) -> Self {
+        self.redaction = Some(redaction.into());
+        self
+    }
+
     /// Opens a workspace of a store.
     ///
     /// # Errors
     /// Whatever the store answers to the look for runs that were left behind.
     pub async fn open(self, store: Arc<dyn Store>, id: WorkspaceId) -> Result<Workspace> {
         let keeper = Keeper::start()?;
-        let base = Base::new(store, id, self.clock, self.entropy, keeper.timer(), self.lease_ttl, self.wait);
-        let recovered =
-            if self.recover { recovery::recover(&base).await? } else { RecoveryReport::default() };
+        let recover = self.recover;
+        let base = Base::new(store, id, keeper.timer(), self);
+        let recovered = if recover { recovery::recover(&base).await? } else { RecoveryReport::default() };
         Ok(Workspace(Arc::new(Inner { keeper, base, recovered })))
     }
 }
@@ -111,7 +125,7 @@ impl Workspace {
         self.0.base.workspace()
     }
 
-    /// The store beneath.
+    /// The store beneath, behind the redactor if there is one.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         self.0.base.store()
@@ -165,6 +179,22 @@ impl Workspace {
     /// Whatever the store answers to the look for such runs. Trouble with one session is in the report instead.
     pub async fn recover(&self) -> Result<RecoveryReport> {
         recovery::recover(self.base()).await
+    }
+
+    /// Reads a session from a file into this workspace, behind its redactor; see [`import`](crate::transfer::import()).
+    ///
+    /// # Errors
+    /// As [`import`](crate::transfer::import()).
+    pub async fn import<R: Read + Seek + Send>(
+        &self,
+        file: &mut R,
+        mut options: ImportOptions,
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<ImportReport> {
+        if let Some(redaction) = self.base().redaction() {
+            options = options.with_redactor(redaction.clone());
+        }
+        transfer::import(&**self.base().unredacted(), self.id(), file, &options, on_progress).await
     }
 
     /// Waits until dropped runs and leases are closed.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use turnkeep::transfer::{self, ImportOptions, ImportReport, Progress, Wholeness};
+use turnkeep::transfer::{ImportOptions, ImportReport, Progress, Wholeness};
 use turnkeep::{ErrorKind, SessionId};
 
 use super::stop::Stop;
@@ -38,8 +38,7 @@ pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outco
         stop.wanted()
     };
     let options = ImportOptions { id, ..ImportOptions::default() };
-    let store = workspace.store().as_ref();
-    let report = transfer::import(store, workspace.id(), &mut file, &options, &mut told).await;
+    let report = workspace.import(&mut file, options, &mut told).await;
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(error, &name))?;
     if out.json {

@@ -74,3 +74,34 @@ fn only_the_marker_lies_in_the_workspace() {
     assert_eq!(names, [".gitignore", "workspace-id"]);
     assert_eq!(std::fs::read_dir(home.project()).unwrap().count(), 1);
 }
+
+#[test]
+fn case_69_what_is_said_and_imported_with_redact_holds_no_secret() {
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let home = Home::new();
+    let file = home.file(
+        "pi.jsonl",
+        format!(
+            "{{\"type\":\"session\",\"id\":\"pi-1\",\"timestamp\":\"2025-12-01T08:00:00.000Z\",\"cwd\":\"/x\"}}\n\
+             {{\"type\":\"message\",\"timestamp\":\"2025-12-01T08:00:01.000Z\",\"message\":\
+             {{\"role\":\"user\",\"content\":\"use {secret} now\"}}}}\n"
+        ),
+    );
+    let out = home.ok(&["chat", "--redact", "--title", secret, "--say", &format!("push with {secret}")]);
+    assert!(out.contains("[redacted:github-token]"), "the echo answers what was stored: {out}");
+    let mut import = home.command(&["import", file.to_str().unwrap()]);
+    import.env("TURNKEEP_REDACT", "1");
+    assert_eq!(Running::start(import).end().code, 0);
+    let shown = home.ok(&["sessions", "show", "pi-1"]);
+    assert!(shown.contains("use [redacted:github-token] now"), "{shown}");
+    let holds = |home: &Home| {
+        let files = home.state_files().into_iter().filter(|path| path.is_file());
+        files
+            .map(|path| std::fs::read(path).unwrap())
+            .any(|bytes| bytes.windows(secret.len()).any(|window| window == secret.as_bytes()))
+    };
+    assert!(!holds(&home));
+    // Only if it is asked for.
+    home.ok(&["chat", "--say", secret]);
+    assert!(holds(&home));
+}

@@ -15,6 +15,7 @@ pub use kinds::{
 };
 
 use crate::message::Message;
+use crate::redact::Redaction;
 
 /// An entry to be appended. Made from a [`Message`], one of the typed kinds, or [`Draft::of_kind`].
 #[derive(Clone, Debug)]
@@ -206,10 +207,17 @@ pub(crate) fn expect_kind(entry: &Entry, kind: &'static str) -> Result<()> {
         .with("kind", &entry.kind))
 }
 
-/// Adds what a caller means by drafts to a digest: no times, and no ids that were drawn for them.
-pub(crate) fn meaning(mut digest: FieldDigest, drafts: &[Draft]) -> Result<FieldDigest> {
+/// Adds what a caller means by drafts to a digest, as it is stored: no times, and no ids that were drawn for them.
+pub(crate) fn meaning(
+    mut digest: FieldDigest,
+    drafts: &[Draft],
+    redaction: Option<&Redaction>,
+) -> Result<FieldDigest> {
     for draft in drafts {
-        let entry = draft.clone().into_entry(Timestamp::default(), None, None)?;
+        let mut entry = draft.clone().into_entry(Timestamp::default(), None, None)?;
+        if let Some(redaction) = redaction {
+            redaction.new_entry(&mut entry)?;
+        }
         digest = digest.text(entry.kind.as_str()).maybe(entry.role.as_ref().map(Role::as_str));
         digest = digest.maybe(entry.key.as_ref().map(EntryKey::as_str)).number(entry.visibility as u64);
         digest = digest.text(entry.payload.as_str()).maybe(entry.text.as_deref());

@@ -294,7 +294,7 @@ impl BeginRun {
         Ok((intent, Draft::from(Message::from_entry(input)?)))
     }
 
-    /// What the caller meant, without the ids that were drawn for it.
+    /// What the caller meant, as it is stored and without the ids that were drawn for it.
     fn meaning(&self, drafts: &[Draft]) -> Result<Fingerprint> {
         let mut digest = FieldDigest::new("begin-run/1");
         digest = digest.maybe(self.run.as_ref().map(RunId::as_str));
@@ -304,14 +304,19 @@ impl BeginRun {
             Input::Message(_) => None,
             Input::Retry(run) => Some(run.as_str()),
         });
-        let Accepted { source, model, mode, work_dir, fingerprint, request, policy } = &self.accepted;
+        let redaction = self.session.workspace().base().redaction();
+        let mut accepted = self.accepted.clone();
+        if let Some(redaction) = redaction {
+            accepted.redact(redaction)?;
+        }
+        let Accepted { source, model, mode, work_dir, fingerprint, request, policy } = &accepted;
         for text in [source, model, mode, work_dir, fingerprint] {
             digest = digest.maybe(text.as_deref());
         }
         for payload in [request, policy] {
             digest = digest.maybe(payload.as_ref().map(Payload::as_str));
         }
-        Ok(Fingerprint::from_bytes(meaning(digest, drafts)?.finish()))
+        Ok(Fingerprint::from_bytes(meaning(digest, drafts, redaction)?.finish()))
     }
 }
 awaitable!(BeginRun => Result<Run>);

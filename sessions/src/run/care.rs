@@ -64,7 +64,7 @@ impl Drop for AdmissionCare {
             let fences = granted(std::slice::from_ref(&grant), &landed.receipt, first)?;
             Ok(match waited {
                 Some(state) => Ending::WaitAgain { session: reference, run, turn, state, fences },
-                None => Ending::Close(Box::new(dropped(reference, run, turn, fences))),
+                None => Ending::Close(Box::new(dropped(reference, run, turn, fences, None))),
             })
         });
         self.session.await_close(ending);
@@ -72,7 +72,13 @@ impl Drop for AdmissionCare {
 }
 
 /// A run whose handle is gone.
-pub(crate) fn dropped(session: SessionRef, run: RunId, turn: TurnId, fences: Vec<Fence>) -> Closing {
+pub(crate) fn dropped(
+    session: SessionRef,
+    run: RunId,
+    turn: TurnId,
+    fences: Vec<Fence>,
+    tail: Option<String>,
+) -> Closing {
     Closing {
         session,
         run,
@@ -81,6 +87,7 @@ pub(crate) fn dropped(session: SessionRef, run: RunId, turn: TurnId, fences: Vec
         drafts: Vec::new(),
         usage: None,
         partial: None,
+        tail,
         streamed: false,
         fences,
     }

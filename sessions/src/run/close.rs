@@ -85,6 +85,8 @@ pub(crate) struct Closing {
     pub(crate) usage: Option<Usage>,
     /// Text that was streamed and not finished; kept for display only.
     pub(crate) partial: Option<String>,
+    /// The end of such text that was not stored yet.
+    pub(crate) tail: Option<String>,
     /// Whether a stream of such text is there and takes no more from now on.
     pub(crate) streamed: bool,
     /// The lease that protected the run, given back in the same commit.
@@ -173,6 +175,7 @@ impl Closing {
             self.streamed = true;
             self.partial = Some(streamed).filter(|text| !text.is_empty());
         }
+        self.partial = partial::with_tail(self.partial.take(), self.tail.take());
         let mut commit = Commit::new(base.workspace().clone())
             .request(base.request_in_session(Repeat::default(), &self.session)?);
         commit.fences = self.fences.clone();

@@ -78,6 +78,7 @@ impl Run {
         } else {
             None
         };
+        let tail = if completed { None } else { self.tail() };
         let closing = Closing {
             session: self.session.session_ref().clone(),
             run: self.id.clone(),
@@ -85,7 +86,8 @@ impl Run {
             verdict,
             drafts,
             usage,
-            partial: shown.filter(|text| !text.is_empty()),
+            partial: partial::with_tail(shown.filter(|text| !text.is_empty()), tail),
+            tail: None,
             streamed,
             fences: hold.as_ref().map(|hold| hold.fences().to_vec()).unwrap_or_default(),
         };
@@ -165,6 +167,7 @@ impl Drop for Run {
             self.id.clone(),
             self.turn.clone(),
             hold.fences().to_vec(),
+            self.tail(),
         );
         let queue = workspace.keeper().queue_handle();
         let ending = Ending::Close(Box::new(closing));

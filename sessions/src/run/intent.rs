@@ -7,6 +7,8 @@ use turnkeep_core::id::{Collection, IntentId, RecordKey, SessionRef};
 use turnkeep_core::model::{Record, collection};
 use turnkeep_core::{Payload, Timestamp};
 
+use crate::redact::Redaction;
+
 /// An accepted request, as it was when it came in. It never changes; every attempt at it points here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -51,6 +53,12 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
+    pub(crate) fn redact(&mut self, redaction: &Redaction) -> Result<()> {
+        let Self { source, model, mode, work_dir, fingerprint, request, policy } = self;
+        [source, model, mode, work_dir, fingerprint].into_iter().for_each(|text| redaction.maybe_text(text));
+        [request, policy].into_iter().try_for_each(|payload| redaction.maybe_payload(payload))
+    }
+
     /// The op that keeps it. Never overwrites.
     pub(crate) fn put(&self, id: &IntentId, session: &SessionRef) -> Result<Op> {
         Ok(Op::PutRecord(Put {

@@ -28,6 +28,7 @@ use crate::awaitable::awaitable;
 use crate::base::Repeat;
 use crate::draft::{Draft, meaning};
 use crate::lease::{Hold, LossSignal};
+use crate::redact::Tail;
 use crate::session::{Appended, Plan, Session, Written, append_ops};
 
 /// A run that this handle executes.
@@ -48,6 +49,8 @@ struct Local {
     stage: Stage,
     /// The number of the next piece of streamed text; `None` if it has to be looked up.
     next_piece: Option<u64>,
+    /// The end of that text, as long as a redactor cannot judge it.
+    tail: Tail,
 }
 
 /// Where the run stands, as this handle knows.
@@ -79,7 +82,12 @@ impl Run {
         may_have_streamed: bool,
     ) -> Self {
         let next_piece = (!may_have_streamed).then_some(1);
-        Self { session, id, turn, local: Mutex::new(Local { hold, stage, next_piece }) }
+        Self {
+            session,
+            id,
+            turn,
+            local: Mutex::new(Local { hold, stage, next_piece, tail: Tail::default() }),
+        }
     }
 
     /// Its id.
@@ -142,10 +150,26 @@ impl Run {
     /// Keeps a piece of text as it streams in. It is shown if the run is never completed, and never replayed. Needs no
     /// request id: a repeat of the newest piece changes nothing.
     ///
+    /// A redactor of the workspace holds the end back until it can judge it, by default up to the end of the line; a
+    /// process that is killed loses that much.
+    ///
     /// # Errors
     /// `LeaseLost` when somebody took over; `Invalid` for an empty piece; `RunState` when the run is over or waits.
     pub async fn stream(&self, text: &str) -> Result<()> {
         partial::refuse_empty(text)?;
+        let redaction = self.session.workspace().base().redaction();
+        let (settled, tail) = self.local().tail.add(redaction, text);
+        if !settled.is_empty() {
+            self.keep_piece(&settled).await?;
+        } else {
+            self.at_work()?;
+        }
+        self.local().tail = tail;
+        Ok(())
+    }
+
+    /// Stores a piece of streamed text.
+    async fn keep_piece(&self, text: &str) -> Result<()> {
         let (hold, _) = self.at_work()?;
         let known = self.local().next_piece;
         let next = match known {
@@ -210,6 +234,10 @@ impl Run {
     /// # Errors
     /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits already.
     pub async fn wait_for(&self, what: WaitingFor) -> Result<()> {
+        if let Some(rest) = self.tail() {
+            self.keep_piece(&rest).await?;
+            self.local().tail = Tail::default();
+        }
         let (hold, _) = self.at_work()?;
         let state = match what {
             WaitingFor::Approval => RunState::WaitingApproval,
@@ -240,6 +268,11 @@ impl Run {
         local.hold = hold;
         local.stage = Stage::Running;
         Ok(())
+    }
+
+    /// The end of a streamed text that nothing follows any more, if it was held back.
+    fn tail(&self) -> Option<String> {
+        self.local().tail.end(self.session.workspace().base().redaction())
     }
 
     fn usage_op(&self, usage: Usage) -> Op {
@@ -361,7 +394,11 @@ impl RunAppend<'_> {
         // Not the digest of the commit: only the first write of a run says that it runs.
         let fingerprint = request
             .is_some()
-            .then(|| Ok(meaning(FieldDigest::new("run-append/1").text(run.id.as_str()), &drafts)?.finish()))
+            .then(|| {
+                let digest = FieldDigest::new("run-append/1").text(run.id.as_str());
+                let redaction = run.session.workspace().base().redaction();
+                Ok(meaning(digest, &drafts, redaction)?.finish())
+            })
             .transpose()?
             .map(Fingerprint::from_bytes);
         let usage = self.usage.map(|usage| run.usage_op(usage));

@@ -55,6 +55,14 @@ pub(crate) async fn read(base: &Base, session: &SessionRef, turn: &TurnId) -> Re
     }
 }
 
+/// A text with the end that was held back from the store.
+pub(crate) fn with_tail(text: Option<String>, tail: Option<String>) -> Option<String> {
+    let Some(tail) = tail else { return text };
+    let mut text = text.unwrap_or_default();
+    text.push_str(beginning(&tail, SHOWN_BYTES.saturating_sub(text.len())));
+    Some(text)
+}
+
 /// At most `bytes` of a text, whole characters only.
 fn beginning(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);

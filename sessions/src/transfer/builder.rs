@@ -237,7 +237,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    async fn flush(&mut self) -> Result<()> {
+    /// Writes what is left of the slice at hand.
+    pub(super) async fn flush(&mut self) -> Result<()> {
         if self.slice.is_empty() {
             return Ok(());
         }

@@ -16,8 +16,9 @@ use super::OnProgress;
 use super::builder::{Begun, Builder, Site, begin};
 use super::content::ContentDigest;
 use super::report::{DropReason, Dropped, Format, ImportReport};
-use super::survey::{Item, Reader, Reporter, Survey, read_failed, rewind, survey};
+use super::survey::{Item, Reader, Reporter, Survey, Taking, read_failed, rewind, survey};
 use crate::entropy::{Entropy, SystemEntropy};
+use crate::redact::Redaction;
 
 /// Rows of one page when a session is compared with a file.
 const PAGE: u32 = 1_000;
@@ -31,11 +32,13 @@ pub struct ImportOptions {
     pub id: Option<SessionId>,
     /// Where random bits come from.
     pub entropy: Arc<dyn Entropy>,
+    /// What is hidden of all that is stored.
+    pub redaction: Option<Redaction>,
 }
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        Self { id: None, entropy: Arc::new(SystemEntropy) }
+        Self { id: None, entropy: Arc::new(SystemEntropy), redaction: None }
     }
 }
 
@@ -44,6 +47,13 @@ impl ImportOptions {
     #[must_use]
     pub fn with_id(mut self, id: SessionId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Hides what must not be stored.
+    #[must_use]
+    pub fn with_redactor(mut self, redaction: impl Into<Redaction>) -> Self {
+        self.redaction = Some(redaction.into());
         self
     }
 }
@@ -68,11 +78,12 @@ pub async fn import<R: Read + Seek + Send>(
     on_progress: &mut OnProgress<'_>,
 ) -> Result<ImportReport> {
     let length = file.seek(SeekFrom::End(0)).map_err(read_failed)?;
-    let payload_bytes = store.info().limits.payload_bytes;
+    let taking =
+        Taking { payload_bytes: store.info().limits.payload_bytes, redaction: options.redaction.as_ref() };
     let mut reporter = Reporter::new(on_progress, length.saturating_mul(2));
     reporter.bytes(0)?;
     let Survey { format, id, image, file: digest, content, tally, dropped, wholeness } =
-        survey(file, payload_bytes, &mut reporter)?;
+        survey(file, taking, &mut reporter)?;
     let id = options.id.clone().unwrap_or(id);
     let meant = FieldDigest::new("import/1").text(format.as_str()).bytes(&digest).text(id.as_str()).finish();
     let request = RequestId::host(format!("import/1/{}", to_hex(&meant)))?;
@@ -108,7 +119,7 @@ pub async fn import<R: Read + Seek + Send>(
         let taken = dropped.len();
         let mut filling =
             Filling { builder, skip: built, seen: RestoreState::default(), dropped: &mut dropped };
-        let filled = fill(&mut filling, format, file, image, digest, payload_bytes, &mut reporter).await;
+        let filled = fill(&mut filling, format, file, image, digest, taking, &mut reporter).await;
         let Filling { builder, .. } = filling;
         let session = builder.session().clone();
         match filled {
@@ -171,14 +182,14 @@ async fn fill<R: Read + Seek + Send>(
     file: &mut R,
     image: turnkeep_core::model::SessionImage,
     digest: [u8; 32],
-    payload_bytes: usize,
+    taking: Taking<'_>,
     reporter: &mut Reporter<'_, '_>,
 ) -> Result<bool> {
     if !filling.add(Row::Session(image)).await? {
         return Ok(false);
     }
     let mut reader = Reader::new(format, rewind(file)?);
-    while let Some(item) = reader.next_item(payload_bytes)? {
+    while let Some(item) = reader.next_item(taking)? {
         let as_expected = match item {
             Item::Row { line, row } => {
                 if filling.is_taken(&row).await? {
@@ -200,6 +211,8 @@ async fn fill<R: Read + Seek + Send>(
     if reader.file_digest() != digest {
         return Err(Error::new(ErrorKind::Io, "the file changed while it was imported; import it again"));
     }
+    // Here and not with the seal, so that a refusal is treated like those before.
+    filling.builder.flush().await?;
     Ok(filling.seen.rows == filling.skip.rows)
 }
 

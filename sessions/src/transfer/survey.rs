@@ -14,6 +14,7 @@ use super::lines::Lines;
 use super::pi::{self, PiReader};
 use super::report::{Dropped, Format, MOST_DROPPED, Tally, Wholeness};
 use super::{OnProgress, Progress};
+use crate::redact::Redaction;
 
 /// Lines that are looked at to find out the format.
 const PROBED_LINES: usize = 20;
@@ -32,6 +33,25 @@ pub(super) enum Item {
     Dropped(Dropped),
 }
 
+impl Item {
+    fn redacted(mut self, redaction: &Redaction) -> Result<Self> {
+        match &mut self {
+            Self::Row { row, .. } | Self::StandIn(row) => redaction.row(row)?,
+            Self::Dropped(_) => {}
+        }
+        Ok(self)
+    }
+}
+
+/// How rows are taken from a file.
+#[derive(Clone, Copy)]
+pub(super) struct Taking<'a> {
+    /// The largest payload that the store takes.
+    pub(super) payload_bytes: usize,
+    /// What is hidden of them.
+    pub(super) redaction: Option<&'a Redaction>,
+}
+
 /// A file of either format.
 pub(super) enum Reader<R> {
     Jsonl(Box<JsonlReader<R>>),
@@ -46,11 +66,14 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    pub(super) fn next_item(&mut self, payload_bytes: usize) -> Result<Option<Item>> {
-        match self {
-            Self::Jsonl(reader) => reader.next_item(payload_bytes),
-            Self::Pi(reader) => reader.next_item(payload_bytes),
-        }
+    /// The next row as it is to be stored, or a line that was dropped.
+    pub(super) fn next_item(&mut self, taking: Taking<'_>) -> Result<Option<Item>> {
+        let item = match self {
+            Self::Jsonl(reader) => reader.next_item(taking.payload_bytes),
+            Self::Pi(reader) => reader.next_item(taking.payload_bytes),
+        }?;
+        let Some(redaction) = taking.redaction else { return Ok(item) };
+        item.map(|item| item.redacted(redaction)).transpose()
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
@@ -165,7 +188,7 @@ fn format_of(input: impl BufRead) -> Result<Format> {
 /// `Invalid` when it is no session file or almost nothing of it is one; `Io` when it cannot be read; `Cancelled`.
 pub(super) fn survey<R: Read + Seek>(
     file: &mut R,
-    payload_bytes: usize,
+    taking: Taking<'_>,
     reporter: &mut Reporter<'_, '_>,
 ) -> Result<Survey> {
     let format = format_of(rewind(file)?)?;
@@ -173,7 +196,7 @@ pub(super) fn survey<R: Read + Seek>(
     let mut tally = Tally::default();
     let mut dropped = Vec::new();
     let mut content = ContentDigest::new(SessionId::new("session")?);
-    while let Some(item) = reader.next_item(payload_bytes)? {
+    while let Some(item) = reader.next_item(taking)? {
         match item {
             Item::Row { line, row } => {
                 content.fold(&row);
@@ -194,7 +217,7 @@ pub(super) fn survey<R: Read + Seek>(
         reporter.bytes(reader.bytes_read())?;
     }
     let file = reader.file_digest();
-    let (id, image, wholeness) = match &reader {
+    let (id, mut image, wholeness) = match &reader {
         Reader::Jsonl(reader) => {
             tally.headers += u64::from(reader.session_id().is_some());
             tally.stand_ins = reader.stand_ins();
@@ -206,5 +229,8 @@ pub(super) fn survey<R: Read + Seek>(
         Some(id) => id,
         None => SessionId::new(format!("{format}-{}", to_hex(file.get(..16).unwrap_or_default())))?,
     };
+    if let Some(redaction) = taking.redaction {
+        redaction.image(&mut image)?;
+    }
     Ok(Survey { format, id, image, file, content: content.finish(), tally, dropped, wholeness })
 }

@@ -23,6 +23,7 @@ mod inbox;
 mod leases;
 mod projects;
 mod recovery;
+mod redaction;
 mod replay_store;
 mod runs;
 mod sessions;

@@ -78,6 +78,14 @@ impl Site {
         }
     }
 
+    /// Where its files lie, if it has any.
+    pub(crate) fn folder(&self) -> Option<&std::path::Path> {
+        match &self.place {
+            Place::Memory(_) => None,
+            Place::Sqlite(folder) | Place::Redb(folder, _) => Some(folder.path()),
+        }
+    }
+
     pub(crate) fn options(&self) -> WorkspaceOptions {
         match &self.clock {
             Some(clock) => WorkspaceOptions::default().clock(clock.clone()),
