@@ -41,7 +41,7 @@ fn open_steps(options: RedbOptions) -> Result<RedbStore> {
 }
 
 fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Result<RedbStore> {
-    let found = probe::look(&locked.file, &locked.path)?;
+    let found = probe::look(&locked.file, &locked.path, options.damaged)?;
     let (syncs, quick_repair) = (Arc::<Syncs>::default(), options.quick_repair);
     let open = {
         let (options, locked, syncs) = (options.clone(), Arc::clone(locked), Arc::clone(&syncs));
@@ -160,9 +160,14 @@ fn info(options: &RedbOptions, path: &Path, owner: OwnerId) -> StoreInfo {
     info
 }
 
-/// Opens a copy that was just made, to see that it is a whole store. Nothing else can have it yet.
-pub(crate) fn reads_well(file: &std::fs::File, path: &Path) -> Result<()> {
-    probe::look(file, path)?;
+/// Opens a copy that was just made, to see that it is a whole store, and that `more` finds nothing wrong with it. Nothing
+/// else can have it yet.
+pub(crate) fn reads_well(
+    file: &std::fs::File,
+    path: &Path,
+    more: impl FnOnce(&redb::ReadTransaction) -> Result<()>,
+) -> Result<()> {
+    probe::look(file, path, false)?;
     probe::check_pages(file, path)?;
     let clone = file.try_clone().map_err(|error| failed("read the copy", path, error))?;
     let look = crate::medium::Look::new(Arc::new(FileMedium(clone)))
@@ -170,6 +175,7 @@ pub(crate) fn reads_well(file: &std::fs::File, path: &Path) -> Result<()> {
     contained(|| {
         let engine = redb::Builder::new().create_with_backend(look).map_err(error::database)?;
         let snapshot = engine.begin_read().map_err(error::transaction)?;
-        last_activity(&snapshot).map(drop)
+        last_activity(&snapshot)?;
+        more(&snapshot)
     })
 }

@@ -30,11 +30,11 @@ pub(crate) enum Found {
     NeedsRepair,
 }
 
-/// Looks at a locked file without touching it.
+/// Looks at a locked file without touching it; at its pages only unless it may be `damaged`.
 ///
 /// # Errors
 /// `Invalid` for another program's, `NewerFormat`, `OlderFormat`, `Corrupt`.
-pub(crate) fn look(file: &File, path: &Path) -> Result<Found> {
+pub(crate) fn look(file: &File, path: &Path, damaged: bool) -> Result<Found> {
     let medium = FileMedium(file.try_clone().map_err(|error| failed("look at the file", path, error))?);
     let mut start = [0; MAGIC.len()];
     match medium.read(0, &mut start) {
@@ -44,7 +44,7 @@ pub(crate) fn look(file: &File, path: &Path) -> Result<Found> {
         Err(error) => return Err(failed("read the file of the store", path, error)),
     }
     let small = medium.size().map_err(|error| failed("look at the file", path, error))? <= SMALL_BYTES;
-    let found = contained(|| inspect(Arc::new(medium), small));
+    let found = contained(|| inspect(Arc::new(medium), small && !damaged));
     found.map_err(|error| error.with("path", path.display()))
 }
 

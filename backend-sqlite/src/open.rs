@@ -28,7 +28,9 @@ fn open_steps(options: SqliteOptions) -> Result<SqliteStore> {
     // Known only now that the first page was read: the file itself may say that it is not to be written.
     check_writable(&conn, &files)?;
     connection::prepare_writer(&conn, &options)?;
-    probe::check_structure(&conn, &files)?;
+    if !options.damaged {
+        probe::check_structure(&conn, &files)?;
+    }
     let readers = (0..options.readers)
         .map(|_| connection::open_reader(&files.db, &options))
         .collect::<Result<Vec<_>>>()?;

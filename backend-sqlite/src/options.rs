@@ -52,6 +52,7 @@ pub struct SqliteOptions {
     pub(crate) max_bytes: Option<u64>,
     pub(crate) vfs: Option<String>,
     pub(crate) files: turnkeep_core::local::Files,
+    pub(crate) damaged: bool,
 }
 
 impl SqliteOptions {
@@ -69,6 +70,7 @@ impl SqliteOptions {
             max_bytes: None,
             vfs: None,
             files: turnkeep_core::local::Files::default(),
+            damaged: false,
         }
     }
 
@@ -138,27 +140,22 @@ impl SqliteOptions {
         self
     }
 
+    /// Opens a database also when a first look finds it damaged, to read what is left of it. What is damaged still
+    /// answers `Corrupt` where it is met.
+    #[must_use]
+    pub fn damaged(mut self, damaged: bool) -> Self {
+        self.damaged = damaged;
+        self
+    }
+
     /// Opens or creates the store. The work on files happens on a thread of its own, so any executor may wait here.
     ///
     /// # Errors
     /// `Invalid` for a path that can be no database of ours, `Corrupt`, `NewerFormat`, `OlderFormat`, `ReadOnly`,
     /// `Busy` when others hold it for longer than the timeout, `Full`, `Io`. Nothing is changed on an error.
     pub async fn open(self) -> Result<SqliteStore> {
-        let (answer, opened) = tokio::sync::oneshot::channel();
-        std::thread::Builder::new()
-            .name("turnkeep-open".to_owned())
-            .spawn(move || {
-                // Nobody may be waiting any more; the store is then closed again by its drop.
-                let _ = answer.send(self.open_blocking());
-            })
-            .map_err(|error| {
-                turnkeep_core::Error::new(
-                    turnkeep_core::ErrorKind::Io,
-                    "cannot start a thread to open the store",
-                )
-                .with_source(error)
-            })?;
-        opened.await.unwrap_or_else(|_| Err(crate::error::closed()))
+        // Should nobody be waiting any more, the store is closed again by its drop.
+        on_a_thread("turnkeep-open", move || self.open_blocking()).await
     }
 
     /// Opens or creates the store on this thread.
@@ -168,4 +165,40 @@ impl SqliteOptions {
     pub fn open_blocking(self) -> Result<SqliteStore> {
         crate::open::open(self)
     }
+
+    /// Puts a backup in the place of this store: a copy of it, verified before it gets the name. A store that is there
+    /// is replaced only with `keep`, the name beside it under which it goes on. Cut short anywhere, the place has the
+    /// old store or the new one, whole. The work happens on a thread of its own.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when there is a store and no `keep`, or something has that name; `Busy` when another process has
+    /// the store open; `Corrupt` for a backup that is damaged; `Invalid` for a file that is no backup; `NewerFormat`,
+    /// `OlderFormat`, `Full`, `Io`. Nothing is changed on an error.
+    pub async fn restore(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
+        let (backup, keep) = (backup.as_ref().to_owned(), keep.map(Path::to_owned));
+        on_a_thread("turnkeep-restore", move || self.restore_blocking(backup, keep.as_deref())).await
+    }
+
+    /// As [`SqliteOptions::restore`], on this thread.
+    ///
+    /// # Errors
+    /// As [`SqliteOptions::restore`].
+    pub fn restore_blocking(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
+        crate::maintenance::restore::restore(&self, backup.as_ref(), keep)
+    }
+}
+
+async fn on_a_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (answer, done) = tokio::sync::oneshot::channel();
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _ = answer.send(work());
+    });
+    spawned.map_err(|error| {
+        turnkeep_core::Error::new(turnkeep_core::ErrorKind::Io, "a thread for the work cannot be started")
+            .with_source(error)
+    })?;
+    done.await.unwrap_or_else(|_| Err(crate::error::closed()))
 }

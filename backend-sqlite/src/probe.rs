@@ -46,7 +46,7 @@ pub(crate) fn peek(path: &Path) -> Result<()> {
 }
 
 /// A name that makes the engine read the file as it lies there.
-fn immutable(path: &Path) -> String {
+pub(crate) fn immutable(path: &Path) -> String {
     use std::fmt::Write as _;
     let bytes = path.as_os_str().as_encoded_bytes();
     let mut name = String::with_capacity(bytes.len() + 32);

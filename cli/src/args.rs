@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -14,6 +15,7 @@ Examples:
   turnkeep import FILE.jsonl                  an export, or a session of the pi coding agent
   turnkeep export ID --output FILE.jsonl      everything of a session, byte for byte
   turnkeep store info                         where the data is, and what it promises
+  turnkeep store backup                       a copy in one file, also while the store is in use
   turnkeep certify sqlite:                    ask a backend every promise, and write a report
 ";
 
@@ -57,6 +59,13 @@ pub(crate) struct Global {
     pub(crate) redact: bool,
 }
 
+impl Global {
+    /// How long to wait for a busy store, if that was said.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.wait.map(Duration::from_millis)
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -72,7 +81,7 @@ pub(crate) enum Command {
     /// The workspace: its id, and where its state lies
     #[command(subcommand)]
     Workspace(Workspace),
-    /// The store: where the data is, and what it promises
+    /// The store: where the data is, and what it promises; copy, back up, verify, repair it
     #[command(subcommand)]
     Store(Store),
     /// Ask a backend every promise of the contract; a report, and a certificate if it keeps them
@@ -120,6 +129,8 @@ pub(crate) enum Sessions {
     Fork(Fork),
     /// Delete a session and everything of it, for good
     Delete(Delete),
+    /// Delete old sessions, if you say so; only shows them by default
+    Prune(Prune),
 }
 
 /// `turnkeep workspace …`
@@ -134,6 +145,64 @@ pub(crate) enum Workspace {
 pub(crate) enum Store {
     /// Show where the data is, what the store promises and how large it is
     Info,
+    /// Copy everything into another store, of any kind, and prove that both are equal
+    Copy(CopyStore),
+    /// Back the store up to one file, also while it is in use
+    Backup(BackupStore),
+    /// Put a backup in the place of the store
+    Restore(RestoreStore),
+    /// Read everything and name what is damaged; changes nothing
+    Verify,
+    /// Save everything readable of a damaged store into a new one beside it
+    Repair(RepairStore),
+    /// Remove deleted sessions for good, and give unused space back
+    Compact,
+}
+
+/// `turnkeep store copy`
+#[derive(Debug, Args)]
+#[command(after_help = COPY_EXAMPLE)]
+pub(crate) struct CopyStore {
+    /// The store to copy: `sqlite:PATH` or `redb:PATH`; it may be in use
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+    /// The store to copy to, which is made if it is not there; nothing else in it is ever changed
+    #[arg(value_name = "TO")]
+    pub(crate) to: String,
+    /// Only this workspace; may be given several times
+    #[arg(long, value_name = "WORKSPACE")]
+    pub(crate) only: Vec<String>,
+}
+
+const COPY_EXAMPLE: &str = "\
+Where the store of a workspace is, `turnkeep workspace show` says. A copy that was cut short is begun again with the
+same command, and goes on where it stopped.";
+
+/// `turnkeep store backup`
+#[derive(Debug, Args)]
+pub(crate) struct BackupStore {
+    /// The file to write, which must not be there; beside the store by default
+    #[arg(value_name = "TO")]
+    pub(crate) to: Option<PathBuf>,
+}
+
+/// `turnkeep store restore`
+#[derive(Debug, Args)]
+pub(crate) struct RestoreStore {
+    /// A file that `store backup` or `store repair` wrote
+    #[arg(value_name = "FROM")]
+    pub(crate) from: PathBuf,
+    /// Also if there is a store: it goes on under another name beside it
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `turnkeep store repair`
+#[derive(Debug, Args)]
+pub(crate) struct RepairStore {
+    /// The new store, which must not be there; beside the damaged one by default
+    #[arg(value_name = "TO")]
+    pub(crate) to: Option<PathBuf>,
 }
 
 /// Which session a command is about.
@@ -280,6 +349,36 @@ pub(crate) struct Delete {
     pub(crate) force: bool,
 }
 
+/// `turnkeep sessions prune`
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    /// Those that did not change for this long: `90d`, `12w`, `36h`
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Duration,
+    /// Only those that were put away
+    #[arg(long)]
+    pub(crate) archived: bool,
+    /// Also sessions of sub-agents
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Delete them, for good; without this they are only shown
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
+/// Hours, days or weeks.
+fn age(text: &str) -> Result<Duration, String> {
+    let hours = [("h", 1), ("d", 24), ("w", 7 * 24)];
+    let read = hours.iter().find_map(|(unit, hours)| {
+        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        count.checked_mul(*hours)?.checked_mul(60 * 60).map(Duration::from_secs)
+    });
+    match read {
+        Some(age) if !age.is_zero() => Ok(age),
+        _ => Err("give a number of hours, days or weeks: 36h, 90d, 12w".to_owned()),
+    }
+}
+
 /// `turnkeep import`
 #[derive(Debug, Args)]
 pub(crate) struct Import {
@@ -306,7 +405,20 @@ pub(crate) struct Export {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::CommandFactory;
+
+    #[test]
+    fn an_age_is_hours_days_or_weeks() {
+        assert_eq!(super::age("36h"), Ok(Duration::from_secs(36 * 3600)));
+        assert_eq!(super::age("90d"), Ok(Duration::from_secs(90 * 86_400)));
+        assert_eq!(super::age("2w"), Ok(Duration::from_secs(14 * 86_400)));
+        for wrong in ["", "90", "d", "-1d", "0d", "1.5d", "1m", "99999999999999999999d", "9999999999999999d"]
+        {
+            assert!(super::age(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

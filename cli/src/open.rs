@@ -1,12 +1,13 @@
 //! Opening the workspace and its store.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep::redact::CommonSecrets;
 use turnkeep::{
-    ErrorKind, Fate, MemoryStore, OpenOptions, RedbStore, SqliteOptions, Store, Workspace, WorkspaceDir,
+    ErrorKind, Fate, MemoryStore, OpenOptions, RedbOptions, SqliteOptions, Store, Workspace, WorkspaceDir,
     WorkspaceId, WorkspaceOptions,
 };
 
@@ -18,29 +19,105 @@ use crate::output::{note, text};
 /// The name under which state is kept: `~/.turnkeep`, `TURNKEEP_STATE_HOME`, `.turnkeep/workspace-id`.
 pub(crate) const APP: &str = "turnkeep";
 
-/// A store as `--store` names it.
+/// A store by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Url {
+pub(crate) enum Url {
     Sqlite(PathBuf),
     Redb(PathBuf),
     Memory,
 }
 
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Redb(path) => write!(f, "redb:{}", path.display()),
+            Self::Memory => f.write_str("memory:"),
+        }
+    }
+}
+
 impl Url {
-    fn parse(url: &str) -> Outcome<Self> {
+    /// Reads the value of an option or argument, which the error names.
+    pub(crate) fn parse(of: &str, url: &str) -> Outcome<Self> {
         let known = || "give sqlite:PATH, redb:PATH or memory:";
         match url.split_once(':') {
             Some((backend @ ("sqlite" | "redb"), "")) => {
-                Err(Failure::usage(format!("--store {backend}: needs a path")).hint(known()))
+                Err(Failure::usage(format!("{of} {backend}: needs a path")).hint(known()))
             }
             Some(("sqlite", path)) => Ok(Self::Sqlite(PathBuf::from(path))),
             Some(("redb", path)) => Ok(Self::Redb(PathBuf::from(path))),
             Some(("memory", "")) => Ok(Self::Memory),
             _ => {
                 let shown = text::cut(&text::line(url), 80);
-                Err(Failure::usage(format!("--store {shown} names no store that is known")).hint(known()))
+                Err(Failure::usage(format!("{of} {shown} names no store that is known")).hint(known()))
             }
         }
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Sqlite(path) | Self::Redb(path) => Some(path),
+            Self::Memory => None,
+        }
+    }
+
+    /// A store of the same kind in another file.
+    pub(crate) fn at(&self, path: PathBuf) -> Self {
+        match self {
+            Self::Sqlite(_) => Self::Sqlite(path),
+            Self::Redb(_) => Self::Redb(path),
+            Self::Memory => Self::Memory,
+        }
+    }
+
+    /// Refuses a store that opening would make.
+    pub(crate) fn must_exist(&self) -> Outcome<()> {
+        match self.path() {
+            Some(path) if !path.exists() => {
+                let message = format!("there is no store {}", text::line(&path.display().to_string()));
+                Err(Failure::told(exit::NOT_FOUND, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether two names lead to one file.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        let real = |url: &Self| url.path().and_then(|path| path.canonicalize().ok());
+        self.path() == other.path() || real(self).is_some_and(|path| Some(path) == real(other))
+    }
+
+    /// Opens it; also one that a first look finds damaged, if `damaged` says so.
+    pub(crate) async fn open(&self, wait: Option<Duration>, damaged: bool) -> Outcome<Arc<dyn Store>> {
+        match self {
+            Self::Sqlite(path) => accepted(sqlite(path, wait).damaged(damaged).open().await),
+            Self::Redb(path) => accepted(RedbOptions::new(path).damaged(damaged).open().await),
+            Self::Memory => Ok(Arc::new(MemoryStore::new())),
+        }
+    }
+
+    /// Puts a backup in its place; see `SqliteOptions::restore`.
+    pub(crate) async fn restore(
+        &self,
+        wait: Option<Duration>,
+        backup: &Path,
+        keep: Option<&Path>,
+    ) -> turnkeep::Result<()> {
+        match self {
+            Self::Sqlite(path) => sqlite(path, wait).restore(backup, keep).await,
+            Self::Redb(path) => RedbOptions::new(path).restore(backup, keep).await,
+            Self::Memory => Err(turnkeep::Error::unsupported("restore")),
+        }
+    }
+}
+
+/// The store of `--store`, else the workspace's own; not opened.
+pub(crate) async fn place(global: &Global) -> Outcome<Url> {
+    match &global.store {
+        Some(url) => Url::parse("--store", url),
+        None => Ok(Url::Sqlite(locate(global).await?.database())),
     }
 }
 
@@ -59,23 +136,15 @@ pub(crate) async fn workspace(global: &Global) -> Outcome<Workspace> {
 
 /// As [`workspace`], and says where it is.
 pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
-    let url = global.store.as_deref().map(Url::parse).transpose()?;
-    let wait = global.wait.map(Duration::from_millis);
-    let (store, id, dir): (Arc<dyn Store>, WorkspaceId, Option<WorkspaceDir>) = match url {
-        Some(Url::Memory) => (Arc::new(MemoryStore::new()), WorkspaceId::new("memory")?, None),
-        Some(Url::Sqlite(path)) => {
-            let dir = locate(global).await?;
-            (sqlite(&path, wait).await?, dir.id()?, Some(dir))
-        }
-        Some(Url::Redb(path)) => {
-            let dir = locate(global).await?;
-            (accepted(RedbStore::open(&path).await)?, dir.id()?, Some(dir))
-        }
-        None => {
-            let dir = locate(global).await?;
-            (sqlite(&dir.database(), wait).await?, dir.id()?, Some(dir))
-        }
+    let wait = global.wait();
+    let named = global.store.as_deref().map(|url| Url::parse("--store", url)).transpose()?;
+    let dir = if named == Some(Url::Memory) { None } else { Some(locate(global).await?) };
+    let (url, id) = match (&dir, named) {
+        (Some(dir), Some(url)) => (url, dir.id()?),
+        (Some(dir), None) => (Url::Sqlite(dir.database()), dir.id()?),
+        (None, _) => (Url::Memory, WorkspaceId::new("memory")?),
     };
+    let store = url.open(wait, false).await?;
     let mut options = WorkspaceOptions::default();
     if let Some(wait) = wait {
         options = options.wait(wait);
@@ -106,12 +175,12 @@ async fn locate(global: &Global) -> Outcome<WorkspaceDir> {
     Ok(dir)
 }
 
-async fn sqlite(path: &Path, wait: Option<Duration>) -> Outcome<Arc<dyn Store>> {
-    let mut options = SqliteOptions::new(path);
-    if let Some(wait) = wait {
-        options = options.busy_timeout(wait);
+fn sqlite(path: &Path, wait: Option<Duration>) -> SqliteOptions {
+    let options = SqliteOptions::new(path);
+    match wait {
+        Some(wait) => options.busy_timeout(wait),
+        None => options,
     }
-    accepted(options.open().await)
 }
 
 fn accepted<S: Store>(opened: turnkeep::Result<S>) -> Outcome<Arc<dyn Store>> {
@@ -174,12 +243,15 @@ mod tests {
 
     #[test]
     fn urls_name_a_store_or_are_refused() {
-        assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
-        assert_eq!(Url::parse("sqlite:/a/b c.db").unwrap(), Url::Sqlite(PathBuf::from("/a/b c.db")));
-        assert_eq!(Url::parse("sqlite:C:\\x").unwrap(), Url::Sqlite(PathBuf::from("C:\\x")));
-        assert_eq!(Url::parse("redb:/x").unwrap(), Url::Redb(PathBuf::from("/x")));
+        assert_eq!(Url::parse("--store", "memory:").unwrap(), Url::Memory);
+        assert_eq!(
+            Url::parse("--store", "sqlite:/a/b c.db").unwrap(),
+            Url::Sqlite(PathBuf::from("/a/b c.db"))
+        );
+        assert_eq!(Url::parse("--store", "sqlite:C:\\x").unwrap(), Url::Sqlite(PathBuf::from("C:\\x")));
+        assert_eq!(Url::parse("--store", "redb:/x").unwrap(), Url::Redb(PathBuf::from("/x")));
         for wrong in ["", "memory", "memory:x", "sqlite:", "sqlite", "redb:", "other:/x", "/a/b"] {
-            assert_eq!(Url::parse(wrong).unwrap_err().code(), exit::USAGE, "{wrong}");
+            assert_eq!(Url::parse("--store", wrong).unwrap_err().code(), exit::USAGE, "{wrong}");
         }
     }
 }

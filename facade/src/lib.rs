@@ -61,10 +61,11 @@ pub use turnkeep_sessions::{
     Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Compaction, Complete, CreateSession,
     DeleteSession, Directories, Draft, EndOfTurn, Entropy, Fate, ForkSession, ForkTitle, Forked, History,
     HistoryItem, Intent, Label, Latest, Lease, Leases, ListRuns, ListSessions, LossSignal, Message, Messages,
-    ModeChange, ModelChange, RecoveredRun, RecoveryReport, Replay, ReplayPolicy, Run, RunAppend, RunAtWork,
-    RunError, Runs, Session, Sessions, StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel,
-    Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions,
-    WorkspaceRuns, channel_lease, named_lease, relation, session_lease,
+    ModeChange, ModelChange, Prune, PruneReport, PrunedSession, RecoveredRun, RecoveryReport, Replay,
+    ReplayPolicy, Retention, Run, RunAppend, RunAtWork, RunError, Runs, Session, Sessions, StateLayout,
+    StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor,
+    Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, channel_lease, named_lease, relation,
+    session_lease,
 };
 pub use turnkeep_sessions::{identity, message, redact, replay, state, transfer};
 

@@ -36,6 +36,7 @@ pub mod message;
 mod recovery;
 pub mod redact;
 pub mod replay;
+mod retention;
 mod run;
 mod runs;
 mod session;
@@ -57,6 +58,7 @@ pub use lease::{Lease, Leases, LossSignal, channel_lease, named_lease, session_l
 pub use message::Message;
 pub use recovery::{RecoveredRun, RecoveryReport, RunAtWork};
 pub use replay::{HistoryItem, Replay, ReplayPolicy};
+pub use retention::{Prune, PruneReport, PrunedSession, Retention};
 pub use run::{Admission, BeginRun, Complete, Intent, Run, RunAppend, RunError, TakeUp, WaitingFor};
 pub use runs::{ListRuns, Runs, WorkspaceRuns};
 pub use session::{Append, Appended, EndOfTurn, History, Latest, Messages, Session, StoredMessage, Turn};

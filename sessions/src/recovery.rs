@@ -167,7 +167,7 @@ async fn recover_run(base: &Base, run: Run, report: &mut RecoveryReport) -> Resu
 }
 
 /// Who executes a run, if somebody does or may.
-fn executor(lease: Option<&LeaseView>) -> Option<Liveness> {
+pub(crate) fn executor(lease: Option<&LeaseView>) -> Option<Liveness> {
     let lease = lease?;
     let gone = lease.state == LeaseState::Released
         || lease.liveness == Liveness::Dead

@@ -13,6 +13,7 @@ use crate::keeper::Keeper;
 use crate::lease::Leases;
 use crate::recovery::{self, RecoveryReport};
 use crate::redact::Redaction;
+use crate::retention::Retention;
 use crate::runs::WorkspaceRuns;
 use crate::sessions::Sessions;
 use crate::state::{Bindings, Projects};
@@ -165,6 +166,12 @@ impl Workspace {
     #[must_use]
     pub fn projects(&self) -> Projects {
         Projects::new(self.clone())
+    }
+
+    /// What may go of it once it is old, when somebody asks for it. Nothing goes by itself.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        Retention::new(self.clone())
     }
 
     /// What was recovered when this handle was opened.

@@ -1,6 +1,8 @@
 //! Chores that a caller asks for.
 
 mod backup;
+mod places;
+pub(crate) mod restore;
 mod verify;
 
 use std::path::Path;

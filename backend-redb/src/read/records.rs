@@ -101,7 +101,7 @@ impl List {
             let edge = self.prefix.clone().u64(*ordinal).tail(key.as_str());
             span = if newest_first { span.before(edge) } else { span.after(edge) };
         }
-        source.scan(self.table, &span, Toward::newest_first(newest_first), &mut |place, _| {
+        let scanned = source.scan(self.table, &span, Toward::newest_first(newest_first), &mut |place, _| {
             let rest = place.get(self.prefix.as_bytes().len()..).unwrap_or_default();
             let mut fields = Fields::of_key(self.table, rest);
             fields.u64()?;
@@ -111,8 +111,8 @@ impl List {
             let stored = read_record(key.as_bytes(), &body)?;
             Ok(!self.admits(source, query, &stored)?
                 || page.push(stored.record.payload.as_str().len(), || stored.record))
-        })?;
-        Ok(())
+        });
+        scanned.or_else(|error| page.beyond(error)).map(drop)
     }
 }
 

@@ -86,10 +86,11 @@ impl Walk<'_> {
     ) -> Result<bool> {
         let Some(span) = span else { return Ok(true) };
         let page = &mut self.page;
-        self.source.scan(table, &span, Toward::Higher, &mut |key, body| {
+        let scanned = self.source.scan(table, &span, Toward::Higher, &mut |key, body| {
             let (bytes, row) = read(key, body)?;
             Ok(page.push(bytes, || row))
-        })
+        });
+        scanned.or_else(|error| page.beyond(error))
     }
 
     /// Offers all but the records; `false` when the page is full.

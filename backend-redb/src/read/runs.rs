@@ -83,7 +83,10 @@ impl Walk<'_> {
             span = Span::all().from(run_key(skey, number)).through(run_key(skey, number));
         }
         let source = self.source;
-        source.scan(tables::RUNS, &span, self.toward(), &mut |_, body| Ok(self.offer(read_run(body)?)))
+        let toward = self.toward();
+        let scanned =
+            source.scan(tables::RUNS, &span, toward, &mut |_, body| Ok(self.offer(read_run(body)?)));
+        scanned.or_else(|error| self.page.beyond(error))
     }
 
     fn sessions(&mut self, wkey: u64) -> Result<()> {

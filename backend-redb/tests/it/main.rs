@@ -6,5 +6,6 @@
 mod conformance;
 mod crash;
 mod opening;
+mod restore;
 mod space;
 mod support;

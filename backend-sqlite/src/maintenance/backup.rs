@@ -1,5 +1,6 @@
 //! A copy of one moment, whole or not there at all.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -25,9 +26,7 @@ pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> 
         );
     };
     // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
-    let mut unfinished = name.to_owned();
-    unfinished.push(format!(".{}.unfinished", unique()?));
-    let unfinished = folder.join(unfinished);
+    let unfinished = folder.join(unfinished(name)?);
     files.create(&unfinished).map_err(|error| io("create the backup", &unfinished, error))?;
     let published = |()| files.publish(&unfinished, to).map_err(|error| io("name the backup", to, error));
     let done = fill(conn, files, &unfinished).and_then(published);
@@ -38,9 +37,11 @@ pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> 
     if done? { Ok(()) } else { Err(taken(to)) }
 }
 
-fn unique() -> Result<String> {
-    let bits = random_bits()?;
-    Ok(format!("{bits:016x}"))
+/// The name of a file that is to be `name` when it is whole.
+pub(super) fn unfinished(name: &OsStr) -> Result<OsString> {
+    let mut unfinished = name.to_owned();
+    unfinished.push(format!(".{:016x}.unfinished", random_bits()?));
+    Ok(unfinished)
 }
 
 fn taken(to: &Path) -> Error {

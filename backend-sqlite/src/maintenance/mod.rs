@@ -2,6 +2,7 @@
 
 mod aside;
 mod backup;
+pub(crate) mod restore;
 mod verify;
 
 use std::fs;

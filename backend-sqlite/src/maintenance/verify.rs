@@ -93,10 +93,13 @@ const RULES: &[(&str, &str)] = &[
 
 /// Where JSON is kept: what to call a row, and its column.
 const PAYLOADS: &[&str] = &[
-    "SELECT 'session key ' || (rid >> 32) || ', entry ' || (rid & 4294967295), payload FROM entries",
-    "SELECT 'stream key ' || stkey || ', event ' || number, payload FROM events",
+    "SELECT coalesce('session ' || s.id, 'session key ' || (e.rid >> 32)) || ', entry ' || (e.rid & 4294967295), e.payload
+     FROM entries e LEFT JOIN sessions s ON s.skey = e.rid >> 32",
+    "SELECT coalesce('session ' || s.id || ', stream ' || t.name, 'stream key ' || e.stkey) || ', event ' || e.number,
+     e.payload FROM events e LEFT JOIN streams t ON t.stkey = e.stkey LEFT JOIN sessions s ON s.skey = t.skey",
     "SELECT 'record ' || collection || ' ' || key, payload FROM records",
-    "SELECT 'meta of session key ' || skey, meta FROM session_meta",
+    "SELECT coalesce('meta of session ' || s.id, 'meta of session key ' || m.skey), m.meta
+     FROM session_meta m LEFT JOIN sessions s ON s.skey = m.skey",
 ];
 
 pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
@@ -104,7 +107,8 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     pages(conn, &mut report)?;
     if !report.damage.is_empty() {
-        // Counting through damaged pages would only repeat them, or fail.
+        // Counting through damaged pages would only repeat them, or fail. What can be said is what they took away.
+        lost(conn, &mut report)?;
         return Ok(report);
     }
     let count = |text: &str| conn.query_row(text, [], |row| row.get::<_, i64>(0)).map_err(sql);
@@ -146,6 +150,63 @@ fn pages(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Names the sessions whose entries or runs cannot be read to the end.
+fn lost(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
+    const BELOW: [(&str, &str); 2] = [
+        (
+            "entries",
+            "SELECT rid & 4294967295, payload FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid",
+        ),
+        ("runs", "SELECT rkey & 4294967295, id FROM runs WHERE rkey > ?1 AND rkey <= ?2 ORDER BY rkey"),
+    ];
+    let mut sessions = Vec::new();
+    let listed = each(conn, "SELECT skey, id FROM sessions WHERE state <> 'deleted'", [], |row| {
+        sessions.push((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+        Ok(())
+    })?;
+    if let Some(error) = listed {
+        let place = "table sessions".to_owned();
+        report.damage.push(Damage { place, what: format!("cannot be read to the end: {error}") });
+    }
+    for (skey, id) in sessions {
+        for (table, text) in BELOW {
+            let mut last = 0_i64;
+            let read = each(conn, text, [skey << 32, (skey << 32) | i64::from(u32::MAX)], |row| {
+                row.get_ref(1)?;
+                last = row.get(0)?;
+                Ok(())
+            })?;
+            if let Some(error) = read {
+                let place = format!("session {id}, {table} after {last}");
+                report.damage.push(Damage { place, what: format!("cannot be read: {error}") });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Walks over rows, and answers where damage ended the walk.
+fn each(
+    conn: &Connection,
+    text: &str,
+    values: impl rusqlite::Params,
+    mut row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
+) -> Result<Option<rusqlite::Error>> {
+    let walk = || -> rusqlite::Result<()> {
+        let mut statement = conn.prepare(text)?;
+        let mut rows = statement.query(values)?;
+        while let Some(found) = rows.next()? {
+            row(found)?;
+        }
+        Ok(())
+    };
+    match walk() {
+        Ok(()) => Ok(None),
+        Err(error) if crate::error::kind(&error) == turnkeep_core::ErrorKind::Corrupt => Ok(Some(error)),
+        Err(error) => Err(sql(error)),
+    }
 }
 
 fn foreign_keys(conn: &Connection, report: &mut VerifyReport) -> Result<()> {

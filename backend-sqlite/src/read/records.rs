@@ -29,7 +29,13 @@ pub(crate) fn records(conn: &Connection, query: &RecordQuery, limits: &Limits) -
     let mut statement = conn.prepared(&text.text).map_err(sql)?;
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
-        let record = record(&mut Fields::new("records", row))?.record;
+        let record = match record(&mut Fields::new("records", row)) {
+            Ok(found) => found.record,
+            Err(error) => {
+                page.beyond(error)?;
+                break;
+            }
+        };
         if !page.push(record.payload.as_str().len(), || record) {
             break;
         }

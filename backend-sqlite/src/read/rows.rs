@@ -154,7 +154,10 @@ impl Walk<'_> {
         let mut rows =
             statement.query(params![row_key(skey, after), row_key(skey, u32::MAX)]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
-            let run = run(session, &mut Fields::new("runs", row))?;
+            let run = match run(session, &mut Fields::new("runs", row)) {
+                Ok(run) => run,
+                Err(error) => return self.page.beyond(error),
+            };
             if !self.page.push(run_bytes(&run), || Row::Run(run)) {
                 return Ok(false);
             }
@@ -173,7 +176,10 @@ impl Walk<'_> {
         let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query(params![skey, after]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
-            let (_, stream) = stream(&mut Fields::new("streams", row))?;
+            let (_, stream) = match stream(&mut Fields::new("streams", row)) {
+                Ok(found) => found,
+                Err(error) => return self.page.beyond(error),
+            };
             if !self.page.push(0, || Row::Stream(stream)) {
                 return Ok(false);
             }
@@ -231,7 +237,10 @@ impl Walk<'_> {
         let mut statement = self.conn.prepared(&text).map_err(sql)?;
         let mut rows = statement.query(params![wkey.or(owner), collection, key, most]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
-            let record = record(&mut Fields::new("records", row))?.record;
+            let record = match record(&mut Fields::new("records", row)) {
+                Ok(found) => found.record,
+                Err(error) => return self.page.beyond(error),
+            };
             if !self.page.push(record.payload.as_str().len(), || Row::Record(record)) {
                 return Ok(false);
             }

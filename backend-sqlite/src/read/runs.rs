@@ -36,7 +36,13 @@ pub(crate) fn runs(conn: &Connection, query: &RunQuery, limits: &Limits) -> Resu
     while let Some(row) = rows.next().map_err(sql)? {
         let fields = &mut Fields::new("runs", row);
         let session = SessionRef { id: fields.id()?, incarnation: Incarnation::from_bytes(fields.bytes()?) };
-        let run = run(&session, fields)?;
+        let run = match run(&session, fields) {
+            Ok(run) => run,
+            Err(error) => {
+                page.beyond(error)?;
+                break;
+            }
+        };
         if !page.push(run_bytes(&run), || run) {
             break;
         }

@@ -10,5 +10,6 @@ mod housekeeping;
 mod maintenance;
 mod opening;
 mod queries;
+mod restore;
 mod support;
 mod threads;

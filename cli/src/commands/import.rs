@@ -1,14 +1,14 @@
 //! `turnkeep import`
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Seek};
+use std::io::{self, Seek};
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use turnkeep::transfer::{ImportOptions, ImportReport, Progress, Wholeness};
 use turnkeep::{ErrorKind, SessionId};
 
+use super::progress;
 use super::stop::Stop;
 use crate::args::{Global, Import};
 use crate::failure::{Failure, Outcome};
@@ -30,7 +30,7 @@ pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outco
     // Before the workspace: a file that is not there must not leave anything behind.
     let mut file = seekable(&import.file)?;
     let workspace = open::workspace(global).await?;
-    let bar = bar();
+    let bar = progress::bar("importing");
     let stop = Stop::on_interrupt()?;
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);
@@ -85,17 +85,6 @@ fn refused(error: turnkeep::Error, name: &str) -> Failure {
     );
     let failure = Failure::from(error.with("file", name));
     if bad_file { failure.exit(exit::BAD_FILE).hint("nothing was imported") } else { failure }
-}
-
-/// A bar on standard error, if a person watches.
-fn bar() -> ProgressBar {
-    let target =
-        if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(None, target);
-    match ProgressStyle::with_template("importing {wide_bar} {percent:>3} %  {eta}") {
-        Ok(style) => bar.with_style(style.progress_chars("=> ")),
-        Err(_) => bar,
-    }
 }
 
 fn summary(name: &str, report: &ImportReport, out: &mut Out) -> Outcome<()> {

@@ -6,6 +6,7 @@ mod chat;
 mod export;
 mod import;
 mod interrupt;
+mod progress;
 mod sessions;
 mod stop;
 mod store;
@@ -26,10 +27,17 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
         Command::Sessions(args::Sessions::Rename(rename)) => sessions::rename::run(global, rename, out).await,
         Command::Sessions(args::Sessions::Fork(fork)) => sessions::fork::run(global, fork, out).await,
         Command::Sessions(args::Sessions::Delete(delete)) => sessions::delete::run(global, delete, out).await,
+        Command::Sessions(args::Sessions::Prune(prune)) => sessions::prune::run(global, prune, out).await,
         Command::Import(import) => import::run(global, import, out).await,
         Command::Export(export) => export::run(global, export, out).await,
         Command::Workspace(args::Workspace::Show) => workspace::run(global, out).await,
-        Command::Store(args::Store::Info) => store::run(global, out).await,
+        Command::Store(args::Store::Info) => store::info::run(global, out).await,
+        Command::Store(args::Store::Copy(copy)) => store::copy::run(global, copy, out).await,
+        Command::Store(args::Store::Backup(backup)) => store::backup::run(global, backup, out).await,
+        Command::Store(args::Store::Restore(restore)) => store::restore::run(global, restore, out).await,
+        Command::Store(args::Store::Verify) => store::verify::run(global, out).await,
+        Command::Store(args::Store::Repair(repair)) => store::repair::run(global, repair, out).await,
+        Command::Store(args::Store::Compact) => store::compact::run(global, out).await,
         #[cfg(feature = "certify")]
         Command::Certify(line) => certify::run(global, &line),
     }

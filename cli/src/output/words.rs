@@ -23,6 +23,20 @@ pub(crate) fn thousands(n: u64) -> String {
     out
 }
 
+/// `1.5 MiB`.
+pub(crate) fn bytes(n: u64) -> String {
+    const KIB: u64 = 1024;
+    const MIB: u64 = KIB * KIB;
+    const GIB: u64 = MIB * KIB;
+    let tenths = |unit: u64| format!("{}.{}", n / unit, n % unit * 10 / unit);
+    match n {
+        0..KIB => format!("{n} bytes"),
+        KIB..MIB => format!("{} KiB", tenths(KIB)),
+        MIB..GIB => format!("{} MiB", tenths(MIB)),
+        _ => format!("{} GiB", tenths(GIB)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ mod many;
 mod output;
 mod private;
 mod sessions;
+mod store;
 mod talk;
 mod terminal;
 mod transfer;

@@ -100,6 +100,36 @@ impl Files {
         Ok(true)
     }
 
+    /// Copies a file to a new name, durably: only its user may touch it.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, and whatever else the file system answers.
+    pub fn copy(&self, from: &Path, to: &Path) -> io::Result<File> {
+        let mut source = File::open(from)?;
+        let mut copy = self.create(to)?;
+        io::copy(&mut source, &mut copy)?;
+        self.sync(&copy, to)?;
+        Ok(copy)
+    }
+
+    /// Puts a finished file in the place of another, durably and at once; the other goes on under the name `keep`. Cut
+    /// short anywhere, the place has the one or the other, whole.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something has the name `keep`, and whatever else the file system answers: without hard
+    /// links nothing is replaced.
+    pub fn replace(&self, unfinished: &Path, to: &Path, keep: &Path) -> io::Result<()> {
+        self.act(FileAct::Link(to, keep), || fs::hard_link(to, keep))?;
+        self.sync_folder(keep.parent());
+        if let Err(error) = self.act(FileAct::Rename(unfinished, to), || fs::rename(unfinished, to)) {
+            // What is in its place still has its own name.
+            let _ = self.remove(keep);
+            return Err(error);
+        }
+        self.sync_folder(to.parent());
+        Ok(())
+    }
+
     /// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
     pub fn sync_folder(&self, folder: Option<&Path>) {
         let here = Path::new(".");
@@ -124,5 +154,22 @@ mod tests {
         fs::write(&unfinished, "another").unwrap();
         assert!(!files.publish(&unfinished, &to).unwrap());
         assert_eq!(fs::read(&to).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_replaced_file_goes_on_under_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [to, keep, from, unfinished] = ["t", "k", "f", "u"].map(|name| folder.path().join(name));
+        fs::write(&to, "old").unwrap();
+        fs::write(&from, "new").unwrap();
+        let files = Files::default();
+        drop(files.copy(&from, &unfinished).unwrap());
+        files.replace(&unfinished, &to, &keep).unwrap();
+        assert_eq!((fs::read(&to).unwrap(), fs::read(&keep).unwrap()), (b"new".to_vec(), b"old".to_vec()));
+        assert!(from.exists() && !unfinished.exists());
+        drop(files.copy(&from, &unfinished).unwrap());
+        let taken = files.replace(&unfinished, &to, &keep).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&keep).unwrap(), b"old");
     }
 }

@@ -69,6 +69,16 @@ pub fn liveness(folder: &Path, owner: OwnerId) -> Liveness {
     }
 }
 
+/// Whether the handle of any owner is open, by the locks in `folder`.
+#[must_use]
+pub fn anybody_lives(folder: &Path) -> bool {
+    let Ok(files) = fs::read_dir(folder) else { return false };
+    files.flatten().any(|file| {
+        File::open(file.path())
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    })
+}
+
 /// Removes the files of dead owners, but those for which `keep` answers true because a lease still names them.
 pub fn sweep(folder: &Path, keep: impl Fn(OwnerId) -> bool) {
     let Ok(files) = fs::read_dir(folder) else { return };
@@ -126,7 +136,9 @@ mod tests {
         assert_eq!(liveness(&folder, a), Liveness::Alive);
         assert_eq!(liveness(&folder, a), Liveness::Alive, "probing must not take the lock away");
         assert_eq!(liveness(&folder, b), Liveness::Unknown);
+        assert!(anybody_lives(&folder));
         drop(lock);
+        assert!(!anybody_lives(&folder));
         assert_eq!(liveness(&folder, a), Liveness::Dead);
         sweep(&folder, |owner| owner == a);
         assert_eq!(liveness(&folder, a), Liveness::Dead, "a lease still names it");

@@ -112,6 +112,19 @@ impl<T> PageBuilder<T> {
         true
     }
 
+    /// What it means that a row cannot be read: beyond a full page only that more follows, so that whoever reads one by
+    /// one gets everything before it. Within the page, and for any other error, it is an error.
+    ///
+    /// # Errors
+    /// The error itself.
+    pub fn beyond(&mut self, error: Error) -> Result<bool> {
+        if self.items.len() < self.limit || error.kind() != ErrorKind::Corrupt {
+            return Err(error);
+        }
+        self.full = true;
+        Ok(false)
+    }
+
     /// Ends the page. `cursor` makes the cursor after the last item in scan order; it is asked only if more follows.
     ///
     /// # Errors

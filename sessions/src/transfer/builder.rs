@@ -94,12 +94,8 @@ pub(crate) async fn begin<'a>(
                 if let Some(row) = site.store.session(&key).await? {
                     return Ok(Begun::Taken(Box::new(row)));
                 }
-                // What is half built holds the id. Whoever built it is gone, or keeps us out.
-                if let Some(row) = site.restoring(id).await? {
-                    let session = row.session_ref();
-                    let fence = site.take_over(&session).await?;
-                    Builder::new(site, session, fence, RestoreState::default()).abandon().await?;
-                }
+                // What is half built holds the id.
+                discard(site, id).await?;
             }
             Err(error) => return Err(error.with_operation(site.operation)),
         }
@@ -107,6 +103,19 @@ pub(crate) async fn begin<'a>(
     Err(Error::new(ErrorKind::Busy, "others keep making and removing a session with this id")
         .with("session", id)
         .with_operation(site.operation))
+}
+
+/// Removes what is half built under an id, if whoever built it is gone.
+///
+/// # Errors
+/// `LeaseHeld` when somebody is building it right now; whatever the store answers.
+pub(crate) async fn discard(site: Site<'_>, id: &SessionId) -> Result<()> {
+    if let Some(row) = site.restoring(id).await? {
+        let session = row.session_ref();
+        let fence = site.take_over(&session).await?;
+        Builder::new(site, session, fence, RestoreState::default()).abandon().await?;
+    }
+    Ok(())
 }
 
 /// What became of the build that a receipt tells of, which is taken over if it is not complete. `None` if it is gone.
@@ -209,10 +218,6 @@ impl<'a> Builder<'a> {
 
     pub(crate) fn workspace(&self) -> &WorkspaceId {
         self.site.workspace
-    }
-
-    pub(crate) fn session(&self) -> &SessionRef {
-        &self.session
     }
 
     /// The session as it stands.

@@ -72,3 +72,24 @@ pub(super) fn why_not_json(text: &str, ended: bool) -> DropReason {
         Err(_) => DropReason::TooDeep,
     }
 }
+
+/// Where in a row something is kept that is no JSON, though it was when it was written.
+pub(super) fn unsound(row: &Row) -> Option<String> {
+    let broken = |payload: &Payload| Payload::new(payload.as_str()).is_err();
+    match row {
+        Row::Session(image) => image.profile.meta.as_ref().is_some_and(broken).then(|| "meta".to_owned()),
+        Row::Entry(entry) => broken(&entry.payload).then(|| format!("entry {}", entry.number)),
+        Row::Run(run) => [&run.error, &run.progress, &run.context_usage]
+            .into_iter()
+            .flatten()
+            .any(broken)
+            .then(|| format!("run {}", run.id)),
+        Row::Stream(_) => None,
+        Row::Event { stream, event } => {
+            broken(&event.payload).then(|| format!("stream {stream}, event {}", event.number))
+        }
+        Row::Record(record) => {
+            broken(&record.payload).then(|| format!("record {} {}", record.collection, record.key))
+        }
+    }
+}

@@ -7,21 +7,20 @@ use turnkeep_core::commit::{Fingerprint, RequestId};
 use turnkeep_core::digest::{FieldDigest, to_hex};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{SessionId, SessionRef, WorkspaceId};
-use turnkeep_core::model::{RestoreState, Row, RowKind};
-use turnkeep_core::query::{RecordQuery, RowQuery};
-use turnkeep_core::rules::fold_row;
+use turnkeep_core::model::{Row, RowKind};
+use turnkeep_core::query::RecordQuery;
 use turnkeep_core::store::Store;
 
 use super::OnProgress;
 use super::builder::{Begun, Builder, Site, begin};
 use super::content::ContentDigest;
+use super::filling::Filling;
+use super::moment::rows_of;
 use super::report::{DropReason, Dropped, Format, ImportReport};
 use super::survey::{Item, Reader, Reporter, Survey, Taking, read_failed, rewind, survey};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::redact::Redaction;
 
-/// Rows of one page when a session is compared with a file.
-const PAGE: u32 = 1_000;
 /// How often a build is begun again after it was found to be something else than expected.
 const TRIES: u32 = 3;
 
@@ -117,14 +116,12 @@ pub async fn import<R: Read + Seek + Send>(
         }
         let leaf = image.leaf;
         let taken = dropped.len();
-        let mut filling =
-            Filling { builder, skip: built, seen: RestoreState::default(), dropped: &mut dropped };
-        let filled = fill(&mut filling, format, file, image, digest, taking, &mut reporter).await;
-        let Filling { builder, .. } = filling;
-        let session = builder.session().clone();
+        let mut filling = Filling::new(*builder, built);
+        let file = Source { format, file: &mut *file, digest, taking };
+        let filled = fill(&mut filling, file, image, &mut dropped, &mut reporter).await;
         match filled {
             Ok(true) => {
-                builder.seal(leaf, None).await?;
+                let session = filling.seal(leaf).await?;
                 dropped.sort_by_key(|line| line.line);
                 let mut report = tally.report(format, session, dropped, wholeness);
                 report.added = report.entries;
@@ -133,11 +130,11 @@ pub async fn import<R: Read + Seek + Send>(
             }
             Ok(false) => {
                 // What a former builder left is not what this file says: begin again.
-                builder.abandon().await?;
+                filling.abandon().await?;
                 dropped.truncate(taken);
             }
             Err(error) => {
-                builder.give_up(&error).await;
+                filling.give_up(&error).await;
                 return Err(error);
             }
         }
@@ -152,48 +149,32 @@ fn already_there(mut report: ImportReport) -> ImportReport {
     report
 }
 
-/// A build under way.
-struct Filling<'a, 'b> {
-    builder: Box<Builder<'a>>,
-    /// What a former builder had written.
-    skip: RestoreState,
-    /// What of that was seen again.
-    seen: RestoreState,
-    dropped: &'b mut Vec<Dropped>,
-}
-
-impl Filling<'_, '_> {
-    /// Adds a row, unless it is there already. Answers whether all is as expected.
-    async fn add(&mut self, row: Row) -> Result<bool> {
-        if self.seen.rows < self.skip.rows {
-            self.seen.digest = fold_row(&self.seen.digest, &row);
-            self.seen.rows += 1;
-            return Ok(self.seen.rows < self.skip.rows || self.seen.digest == self.skip.digest);
-        }
-        self.builder.push(row).await?;
-        Ok(true)
-    }
+/// The file, once more.
+struct Source<'a, R> {
+    format: Format,
+    file: &'a mut R,
+    /// Over its lines, when it was read first.
+    digest: [u8; 32],
+    taking: Taking<'a>,
 }
 
 /// Reads the file again and writes it. Answers `false` if a former builder had written something else.
 async fn fill<R: Read + Seek + Send>(
-    filling: &mut Filling<'_, '_>,
-    format: Format,
-    file: &mut R,
+    filling: &mut Filling<'_>,
+    source: Source<'_, R>,
     image: turnkeep_core::model::SessionImage,
-    digest: [u8; 32],
-    taking: Taking<'_>,
+    dropped: &mut Vec<Dropped>,
     reporter: &mut Reporter<'_, '_>,
 ) -> Result<bool> {
     if !filling.add(Row::Session(image)).await? {
         return Ok(false);
     }
-    let mut reader = Reader::new(format, rewind(file)?);
-    while let Some(item) = reader.next_item(taking)? {
+    let mut reader = Reader::new(source.format, rewind(source.file)?);
+    while let Some(item) = reader.next_item(source.taking)? {
         let as_expected = match item {
             Item::Row { line, row } => {
-                if filling.is_taken(&row).await? {
-                    filling.dropped.push(Dropped { line, reason: DropReason::RecordTaken });
+                if is_taken(filling.builder(), &row).await? {
+                    dropped.push(Dropped { line, reason: DropReason::RecordTaken });
                     true
                 } else {
                     filling.add(row).await?
@@ -208,28 +189,23 @@ async fn fill<R: Read + Seek + Send>(
         }
         reporter.bytes(reader.bytes_read())?;
     }
-    if reader.file_digest() != digest {
+    if reader.file_digest() != source.digest {
         return Err(Error::new(ErrorKind::Io, "the file changed while it was imported; import it again"));
     }
-    // Here and not with the seal, so that a refusal is treated like those before.
-    filling.builder.flush().await?;
-    Ok(filling.seen.rows == filling.skip.rows)
+    filling.end().await
 }
 
-impl Filling<'_, '_> {
-    /// Whether the workspace has this record for somebody else.
-    async fn is_taken(&self, row: &Row) -> Result<bool> {
-        let Row::Record(record) = row else { return Ok(false) };
-        self.builder.has_record(record).await
-    }
+/// Whether the workspace has this record for somebody else.
+async fn is_taken(builder: &Builder<'_>, row: &Row) -> Result<bool> {
+    let Row::Record(record) = row else { return Ok(false) };
+    builder.has_record(record).await
 }
 
 /// The digest of what a session holds.
 async fn content_of(store: &dyn Store, workspace: &WorkspaceId, session: &SessionRef) -> Result<[u8; 32]> {
     let mut content = ContentDigest::new(SessionId::new("session")?);
-    let mut query = RowQuery::session(workspace.clone(), session.clone());
-    query.kinds = vec![RowKind::Entry, RowKind::Run, RowKind::Stream, RowKind::Event, RowKind::Record];
-    query.limit = PAGE;
+    let kinds = [RowKind::Entry, RowKind::Run, RowKind::Stream, RowKind::Event, RowKind::Record];
+    let mut query = rows_of(workspace, session, &kinds);
     loop {
         let page = store.rows(&query).await?;
         for row in &page.items {

@@ -6,15 +6,16 @@ use std::io::BufRead;
 use serde::{Deserialize, Serialize};
 use turnkeep_core::digest::{from_hex32, to_hex};
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EntryKind, EntryNo, EventKind, SessionId, StreamName};
+use turnkeep_core::id::{EntryNo, SessionId, StreamName};
 use turnkeep_core::limits::PAYLOAD_BYTES;
-use turnkeep_core::model::{Entry, Event, Row, SessionImage, StreamRow, Visibility};
+use turnkeep_core::model::{Entry, Event, Row, SessionImage};
 use turnkeep_core::payload::Payload;
 use turnkeep_core::time::Timestamp;
 
 use super::content::why_not_json;
 use super::lines::Lines;
 use super::report::{DropReason, Dropped, Wholeness};
+use super::stand_in;
 use super::survey::{Item, read_failed};
 use crate::message::json::Object;
 
@@ -25,8 +26,6 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// The longest line that a row can have: a payload whose every character is escaped once more, and its text.
 const LONGEST_LINE: usize = 8 * PAYLOAD_BYTES + 1024 * 1024;
-/// The kind of entries and events that stand in for dropped ones.
-const STAND_IN: &str = "lost";
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,7 +279,9 @@ impl<R: BufRead> JsonlReader<R> {
             return Err(DropReason::NotARow);
         }
         for _ in 0..gap {
-            let stand_in = self.entry_in_place_of_a_lost_one(entry.at).ok_or(DropReason::OutOfOrder)?;
+            let places = &self.places;
+            let stand_in =
+                stand_in::entry(places.head, places.tip, entry.at).ok_or(DropReason::OutOfOrder)?;
             self.places.head = stand_in.number.get();
             self.places.tip = Some(stand_in.number);
             self.stand_ins += 1;
@@ -295,25 +296,6 @@ impl<R: BufRead> JsonlReader<R> {
         Ok(())
     }
 
-    /// It lies on the path, so that entries which follow the lost one still lead to the root.
-    fn entry_in_place_of_a_lost_one(&self, at: Timestamp) -> Option<Entry> {
-        Some(Entry {
-            number: EntryNo::new(self.places.head.checked_add(1)?)?,
-            parent: self.places.tip,
-            on_path: true,
-            kind: EntryKind::new(STAND_IN).ok()?,
-            role: None,
-            run: None,
-            turn: None,
-            key: None,
-            visibility: Visibility::Internal,
-            at,
-            refs: Vec::new(),
-            text: None,
-            payload: Payload::empty(),
-        })
-    }
-
     fn place_event(&mut self, stream: &StreamName, event: &Event) -> Result<(), DropReason> {
         let next = match self.places.streams.get(stream) {
             Some(next) => *next,
@@ -322,15 +304,7 @@ impl<R: BufRead> JsonlReader<R> {
                     return Err(DropReason::OutOfOrder);
                 }
                 // The row of the stream is lost: what is left of it begins here.
-                let floor = event.number - 1;
-                let row = StreamRow {
-                    name: stream.clone(),
-                    head: floor,
-                    floor,
-                    closed: false,
-                    batch_first: 0,
-                    batch_digest: [0; 32],
-                };
+                let row = stand_in::stream(stream.clone(), event.number - 1);
                 self.stand_ins += 1;
                 self.waiting.push_back(Item::StandIn(Row::Stream(row)));
                 event.number
@@ -341,13 +315,7 @@ impl<R: BufRead> JsonlReader<R> {
             return Err(DropReason::OutOfOrder);
         }
         for number in next..event.number {
-            let event = Event {
-                number,
-                kind: EventKind::new(STAND_IN).map_err(|_| DropReason::OutOfOrder)?,
-                run: None,
-                at: event.at,
-                payload: Payload::empty(),
-            };
+            let event = stand_in::event(number, event.at).ok_or(DropReason::OutOfOrder)?;
             self.stand_ins += 1;
             self.waiting.push_back(Item::StandIn(Row::Event { stream: stream.clone(), event }));
         }

@@ -112,11 +112,20 @@ pub(super) struct Reporter<'a, 'b> {
     total: u64,
     base: u64,
     reported: Option<u64>,
+    /// What the error says when it is not to go on.
+    cancelled: &'static str,
 }
 
 impl<'a, 'b> Reporter<'a, 'b> {
     pub(super) fn new(on_progress: &'a mut OnProgress<'b>, total: u64) -> Self {
-        Self { on_progress, total, base: 0, reported: None }
+        let cancelled = "the transfer was cancelled; nothing of it stays";
+        Self { on_progress, total, base: 0, reported: None, cancelled }
+    }
+
+    /// Says something else when it is not to go on.
+    pub(super) fn cancelled(mut self, message: &'static str) -> Self {
+        self.cancelled = message;
+        self
     }
 
     /// Counts from here on for the next reading of the file.
@@ -133,9 +142,7 @@ impl<'a, 'b> Reporter<'a, 'b> {
         self.reported = Some(done);
         match (self.on_progress)(Progress { done, total: self.total }) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => {
-                Err(Error::new(ErrorKind::Cancelled, "the transfer was cancelled; nothing of it stays"))
-            }
+            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Cancelled, self.cancelled)),
         }
     }
 

@@ -39,6 +39,15 @@ impl Site {
         Self { place: Place::Redb(tempfile::tempdir().unwrap(), tokio::sync::Mutex::default()), clock: None }
     }
 
+    /// Another site of the same kind.
+    pub(crate) fn another(&self) -> Self {
+        match &self.place {
+            Place::Memory(_) => Self::memory(),
+            Place::Sqlite(_) => Self::sqlite(),
+            Place::Redb(..) => Self::redb(),
+        }
+    }
+
     /// The same site with a clock that stands still, for its stores and its workspaces.
     pub(crate) fn with_clock(mut self) -> (Self, ManualClock) {
         let clock = ManualClock::default();

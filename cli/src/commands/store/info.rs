@@ -9,7 +9,8 @@ use crate::args::Global;
 use crate::exit;
 use crate::failure::Outcome;
 use crate::open;
-use crate::output::{Out, text, words};
+use crate::output::words::{self, bytes};
+use crate::output::{Out, text};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -127,17 +128,4 @@ fn abilities(can: Capabilities) -> [(&'static str, bool); 6] {
         ("back itself up", can.backup),
         ("give space back", can.compact),
     ]
-}
-
-fn bytes(n: u64) -> String {
-    const KIB: u64 = 1024;
-    const MIB: u64 = KIB * KIB;
-    const GIB: u64 = MIB * KIB;
-    let tenths = |unit: u64| format!("{}.{}", n / unit, n % unit * 10 / unit);
-    match n {
-        0..KIB => format!("{n} bytes"),
-        KIB..MIB => format!("{} KiB", tenths(KIB)),
-        MIB..GIB => format!("{} MiB", tenths(MIB)),
-        _ => format!("{} GiB", tenths(GIB)),
-    }
 }

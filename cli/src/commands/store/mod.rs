@@ -1,0 +1,44 @@
+//! `turnkeep store …`
+
+pub(crate) mod backup;
+pub(crate) mod compact;
+pub(crate) mod copy;
+pub(crate) mod info;
+pub(crate) mod repair;
+pub(crate) mod restore;
+pub(crate) mod verify;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use turnkeep::{Error, Maintenance, Store};
+
+use super::interrupt::Interrupts;
+use crate::exit;
+use crate::failure::{Failure, Outcome};
+
+/// The chores of a store.
+fn chores<'a>(store: &'a dyn Store, operation: &'static str) -> Outcome<&'a dyn Maintenance> {
+    Ok(store.maintenance().ok_or_else(|| Error::unsupported(operation))?)
+}
+
+/// Waits for work, or for Ctrl-C, which ends it.
+async fn unless_interrupted<T>(work: impl Future<Output = turnkeep::Result<T>>) -> Outcome<T> {
+    let mut interrupts = Interrupts::listen()?;
+    tokio::select! {
+        done = work => Ok(done?),
+        () = interrupts.next() => Err(cancelled("nothing was changed")),
+    }
+}
+
+fn cancelled(what: &str) -> Failure {
+    Failure::told(exit::CANCELLED, format!("cancelled with Ctrl-C; {what}"))
+}
+
+/// A name beside a file: `state.sqlite3.backup-20261129T203000Z`.
+fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = path.file_name().map(OsString::from).unwrap_or_default();
+    name.push(format!(".{what}-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")));
+    path.with_file_name(name)
+}
