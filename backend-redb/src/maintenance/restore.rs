@@ -80,7 +80,13 @@ fn put(
             Err(Error::new(ErrorKind::Corrupt, message).with("place", damage.place).with("what", damage.what))
         }
     })
-    .map_err(|error| error.with("backup", from.display()))?;
+    .map_err(|error| match error.kind() {
+        ErrorKind::Invalid => {
+            Error::new(ErrorKind::Invalid, "the file is no backup of a redb store; nothing was changed")
+                .with("backup", from.display())
+        }
+        _ => error.with("backup", from.display()),
+    })?;
     let Some(keep) = keep else {
         let published = files.publish(unfinished, path);
         let published = published.map_err(|error| failed("name the store", path, error))?;

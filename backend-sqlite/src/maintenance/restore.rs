@@ -55,7 +55,10 @@ fn put(
     let copied = options.files.copy(from, unfinished);
     copied.map_err(|error| io("copy the backup", from, error))?;
     // The copy is what is looked at: nobody changes that one.
-    check(unfinished).map_err(|error| error.with("backup", from.display()))?;
+    check(unfinished).map_err(|error| match error.kind() {
+        ErrorKind::Invalid => no_backup(from),
+        _ => error.with("backup", from.display()),
+    })?;
     let Some(keep) = keep else {
         let published = options.files.publish(unfinished, &files.db);
         let published = published.map_err(|error| io("name the store", &files.db, error))?;
@@ -111,7 +114,7 @@ fn check(copy: &Path) -> Result<()> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(probe::immutable(copy), flags).map_err(sql)?;
     if probe::inspect(&conn, copy)? != Found::Ours {
-        return Err(Error::new(ErrorKind::Invalid, "the file is no backup of a store; nothing was changed"));
+        return Err(no_backup(copy));
     }
     match verify::verify(&conn)?.damage.into_iter().next() {
         None => Ok(()),
@@ -149,6 +152,11 @@ fn move_log_along(files: &Files, keep: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn no_backup(from: &Path) -> Error {
+    Error::new(ErrorKind::Invalid, "the file is no backup of a SQLite store; nothing was changed")
+        .with("backup", from.display())
 }
 
 fn busy(db: &Path) -> Error {

@@ -83,7 +83,7 @@ pub(crate) async fn run(global: &Global, backup: BackupStore, out: &mut Out) -> 
     out.pairs(&[
         ("size", bytes(size)),
         ("verified", "yes: the copy was opened and read before it got its name".to_owned()),
-        ("again", format!("turnkeep store restore {}", text::line(&to.display().to_string()))),
+        ("restore", format!("turnkeep store restore {}", text::line(&to.display().to_string()))),
     ])?;
     Ok(exit::OK)
 }

@@ -95,7 +95,7 @@ fn summary(report: &CopyReport, out: &mut Out) -> Outcome<()> {
             thousands(of(CopyOutcome::Copied)),
             thousands(of(CopyOutcome::AlreadyThere)),
             thousands(of(CopyOutcome::Replaced)),
-            count(workspace.records.source.records, "record of no session"),
+            count_of(workspace.records.source.records, "record of no session", "records of no session"),
         ))?;
         for one in &workspace.sessions {
             let (source, target) = (&one.source, &one.target);
