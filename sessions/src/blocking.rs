@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use turnkeep_core::mutant;
+
 /// Waits for what others await.
 pub trait Wait: IntoFuture + Sized {
     /// Blocks this thread until the answer is there.
@@ -33,6 +35,9 @@ impl Wake for Unpark {
 
 /// Runs a future on this thread, which sleeps while there is nothing to do.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    if mutant::is("blocking/asks-for-a-runtime") {
+        drop(tokio::runtime::Handle::current());
+    }
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

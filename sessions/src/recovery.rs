@@ -7,6 +7,7 @@ use turnkeep_core::model::{
     LeaseKey, LeasePurpose, LeaseState, LeaseView, Liveness, Run, RunState, RunStates, SessionState,
     entry_kind,
 };
+use turnkeep_core::mutant;
 use turnkeep_core::query::{AudienceFilter, EntryQuery, Order, RunQuery, SessionQuery};
 
 use crate::base::{Base, Repeat};
@@ -172,6 +173,7 @@ pub(crate) fn executor(lease: Option<&LeaseView>) -> Option<Liveness> {
     let gone = lease.state == LeaseState::Released
         || lease.liveness == Liveness::Dead
         || (lease.liveness == Liveness::Unknown && lease.expired);
+    let gone = mutant::either("recovery/takes-from-the-living", true, gone);
     (!gone).then_some(lease.liveness)
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{Commit, Guard, Op};
 use turnkeep_core::error::{ErrorKind, Result};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::model::{LeaseKey, SessionRow};
 use turnkeep_core::query::{AudienceFilter, SessionOrder, SessionQuery};
-use turnkeep_core::{Timestamp, mutant};
 
 use crate::awaitable::awaitable;
 use crate::base::{Repeat, millis};
@@ -38,7 +38,7 @@ impl Retention {
             age,
             audience: AudienceFilter::User,
             archived: false,
-            apply: mutant::either("retention/applies-unasked", true, false),
+            apply: false,
         }
     }
 }
@@ -117,7 +117,7 @@ impl Prune {
         loop {
             let page = base.store().sessions(&query).await?;
             for row in page.items.into_iter().filter(|row| row.updated_at < before) {
-                if row.profile.pinned && !mutant::is("retention/takes-pinned") {
+                if row.profile.pinned {
                     report.kept_pinned += 1;
                 } else if self.is_at_work(&row).await? || (self.apply && !self.delete(&row).await?) {
                     report.kept_active += 1;

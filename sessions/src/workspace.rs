@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::error::Result;
-use turnkeep_core::{Clock, Store, SystemClock, Timestamp, WorkspaceId};
+use turnkeep_core::{Clock, Store, SystemClock, Timestamp, WorkspaceId, mutant};
 
 use crate::base::Base;
 use crate::entropy::{Entropy, SystemEntropy};
@@ -89,6 +89,7 @@ impl WorkspaceOptions {
     /// # Errors
     /// Whatever the store answers to the look for runs that were left behind.
     pub async fn open(self, store: Arc<dyn Store>, id: WorkspaceId) -> Result<Workspace> {
+        let id = if mutant::is("workspaces/all-are-one") { WorkspaceId::new("all")? } else { id };
         let keeper = Keeper::start()?;
         let recover = self.recover;
         let base = Base::new(store, id, keeper.timer(), self);

@@ -21,6 +21,11 @@ impl<'r> Fields<'r> {
         Self { row, at: 0, table }
     }
 
+    /// The fields from a later column on.
+    pub(crate) fn after(table: &'static str, row: &'r Row<'r>, at: usize) -> Self {
+        Self { row, at, table }
+    }
+
     /// The error for the column read last.
     pub(crate) fn damaged(&self) -> Error {
         damaged(self.table, self.at)

@@ -2,6 +2,7 @@
 
 mod aside;
 mod backup;
+mod readable;
 pub(crate) mod restore;
 mod verify;
 

@@ -4,11 +4,12 @@ use rusqlite::Connection;
 use turnkeep_core::store::{Damage, VerifyReport};
 use turnkeep_core::{Payload, Result};
 
+use super::readable::readable;
 use crate::error::sql;
 use crate::read::Snapshot;
 
 /// Findings of one kind that are named; more say nothing new.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 
 /// What must never be found: the place of each row found, and what is wrong there.
 const RULES: &[(&str, &str)] = &[
@@ -126,6 +127,7 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
             report.damage.push(Damage { place: place.map_err(sql)?, what: (*what).to_owned() });
         }
     }
+    readable(conn, &mut report)?;
     for text in PAYLOADS {
         payloads(conn, text, &mut report)?;
     }

@@ -57,6 +57,12 @@ fn verify_names_what_is_damaged() {
             "entry 5 has a parent that is not older",
         ),
         ("UPDATE entries SET payload = '{' WHERE rid & 4294967295 = 5", "entry 5 holds a payload"),
+        ("UPDATE sessions SET cwd = CAST(x'ff' AS TEXT)", "session s, its row cannot be read"),
+        ("UPDATE runs SET source = CAST(x'ff' AS TEXT)", "session s, run r cannot be read"),
+        (
+            "UPDATE entries SET text = CAST(x'ff' AS TEXT) WHERE rid & 4294967295 = 5",
+            "session s, entry 5 cannot be read",
+        ),
         ("UPDATE streams SET head = 9", "stream host has other events"),
         ("DELETE FROM sessions", "entries of session key 1 belongs to no session"),
         ("UPDATE records SET ordinal = 9", "record host k has an ordinal beyond"),

@@ -7,7 +7,7 @@ use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKey, EntryKind, EntryNo, Relation, Role, RunId, TurnId};
 use turnkeep_core::model::{Entry, Title, TitleSource, Visibility, entry_kind};
-use turnkeep_core::{Payload, Timestamp};
+use turnkeep_core::{Payload, Timestamp, mutant};
 
 pub use kinds::{
     BranchSummary, Compaction, Directories, Label, ModeChange, ModelChange, ThinkingLevel, TurnEnd,
@@ -131,6 +131,9 @@ impl Draft {
         let body = self.body.map_err(|fault| copy_of(&fault))?;
         let mut entry = NewEntry::new(body.kind, self.at.unwrap_or(now), body.payload);
         entry.parent = Parent::Leaf;
+        if entry.kind.as_str() == entry_kind::COMPACTION && mutant::is("compactions/begin-anew") {
+            entry.parent = Parent::Root;
+        }
         entry.advance_leaf = body.on_path;
         entry.role = body.role;
         entry.run = run.cloned();

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use turnkeep_core::WorkspaceId;
 use turnkeep_core::error::{Error, ErrorKind, Result};
+use turnkeep_core::mutant;
 use uuid::Uuid;
 
 pub use layout::StateLayout;
@@ -78,6 +79,8 @@ impl WorkspaceDir {
     ) -> Result<Self> {
         let directory = existing_directory(directory.as_ref())?;
         let root = layout.prepare(&directory)?;
+        let beside = layout.marker_folder(&directory);
+        let root = mutant::either("identity/state-beside-the-marker", beside, root);
         let _deciding = files::decide_alone(&root)?;
         let here = Place::of(&directory)?;
         let (id, fate) = match marker::read(&directory, layout)? {
@@ -173,7 +176,7 @@ fn judge(
     layout: &StateLayout,
 ) -> Result<Fate> {
     let Some(origin) = Origin::read(&folders.state)? else { return Ok(Fate::Adopted) };
-    if origin.path == directory {
+    if origin.path == directory || mutant::is("identity/a-copy-is-the-original") {
         return Ok(Fate::Known);
     }
     let there = origin.look(id, layout)?;

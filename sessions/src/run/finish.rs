@@ -5,13 +5,14 @@ use std::sync::Arc;
 use turnkeep_core::commit::RequestId;
 use turnkeep_core::error::Result;
 use turnkeep_core::model::{RunState, Usage};
+use turnkeep_core::mutant;
 
 use super::care::{Ending, dropped, end_in_background};
 use super::close::{Closing, Verdict};
 use super::{Run, RunError, Stage, partial};
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
-use crate::draft::Draft;
+use crate::draft::{Compaction, Draft};
 use crate::lease::Hold;
 use crate::session::Plan;
 
@@ -98,6 +99,9 @@ impl Run {
             plan = plan.hold(hold.clone());
         }
         self.session.write(if continues { plan } else { plan.at_any_leaf() }).await?;
+        if let (true, Some(leaf)) = (mutant::is("runs/compact-by-themselves"), self.session.leaf()) {
+            self.session.append([Compaction::new("what was said", leaf)]).await?;
+        }
         if let Some(hold) = hold {
             hold.given();
         }

@@ -4,9 +4,10 @@ mod create;
 mod find;
 mod list;
 
-use turnkeep_core::commit::{Commit, Op, RequestId};
+use turnkeep_core::commit::{Commit, Op, RequestId, SessionPatch};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::SessionId;
+use turnkeep_core::mutant;
 
 pub use create::CreateSession;
 pub(crate) use find::row;
@@ -131,6 +132,9 @@ impl DeleteSession {
             None => return Err(not_found(&self.id)),
         };
         let op = Op::DeleteSession { session: row.session_ref(), force: self.force };
+        let away = SessionPatch { archived: Some(true), ..SessionPatch::default() };
+        let away = Op::PatchSession { session: row.session_ref(), patch: away };
+        let op = mutant::either("sessions/delete-puts-away", away, op);
         let commit = Commit::new(base.workspace().clone())
             .request(base.request_in_workspace(Repeat { id: request, fingerprint: None }, None)?)
             .op(op);

@@ -8,8 +8,37 @@ const fn of(row: &'static str, mutant: &'static str, test: &'static str) -> Brea
 
 /// By row of the map.
 const BREAKS: &[Break] = &[
+    of("A2", "workspaces/all-are-one", "sessions::memory::workspaces_do_not_see_each_other"),
+    of("A3", "recovery/takes-from-the-living", "recovery::memory::the_run_of_a_living_owner_is_left_alone"),
+    of("A5", "blocking/asks-for-a-runtime", "blocking::on_memory::works_without_a_runtime"),
+    of("A6", "compactions/begin-anew", "entries::memory::a_compaction_deletes_nothing"),
+    of(
+        "A7",
+        "identity/state-beside-the-marker",
+        "identity::only_the_marker_is_in_the_workspace_and_state_is_private",
+    ),
+    of(
+        "A8",
+        "identity/a-copy-is-the-original",
+        "identity::a_copy_whose_original_exists_gets_an_id_of_its_own_once",
+    ),
+    of(
+        "A13",
+        "identity/root-inside-passes",
+        "identity::a_state_root_inside_the_workspace_is_refused_and_nothing_is_made",
+    ),
+    of(
+        "A17",
+        "runs/compact-by-themselves",
+        "runs::memory::nothing_is_compacted_or_remembered_unless_the_host_says_so",
+    ),
     of("B7", "writes/a-rename-hides-others", "entries::memory::a_rename_by_a_stale_handle_leaves_it_stale"),
     of("B11", "lists/sub-agents-shown", "sessions::memory::sub_agents_are_hidden_from_default_lists"),
+    of(
+        "B12",
+        "sessions/delete-puts-away",
+        "sessions::memory::deleting_takes_everything_and_the_id_starts_anew",
+    ),
     of("B18", "fork/any-boundary-is-the-same", "fork::memory::a_request_id_is_needed_and_means_one_fork"),
     of("B18", "fork/between-call-and-result", "fork::memory::a_fork_never_splits_a_call_from_its_result"),
     of("B18", "fork/inside-a-turn", "fork::memory::a_fork_is_cut_at_the_end_of_a_turn_or_at_its_last_words"),
@@ -46,6 +75,24 @@ const BREAKS: &[Break] = &[
         "capabilities::memory::channel_tools_are_replaced_as_a_whole_and_the_generation_goes_up_by_one",
     ),
     of("B27", "inbox/consumed-twice", "inbox::memory::each_note_goes_to_exactly_one_of_many_consumers"),
+    of("X4", "copy/events-left-out", "copy::memory::a_chain_of_copies_over_every_backend_ends_with_the_same"),
+    of("X4", "copy/overwrites-what-went-on", "copy::memory::a_copy_that_went_on_is_never_overwritten"),
+    of("X4", "copy/proof-passes-all", "copy::memory::a_target_that_loses_a_row_on_its_way_is_caught_by_name"),
+    of(
+        "X4",
+        "copy/sub-agents-left-out",
+        "copy::memory::a_chain_of_copies_over_every_backend_ends_with_the_same",
+    ),
+    of(
+        "X6",
+        "salvage/does-not-say",
+        "salvage::case_59_what_a_damaged_row_takes_away_is_named_and_the_rest_is_saved",
+    ),
+    of(
+        "X6",
+        "salvage/ends-at-the-first-damage",
+        "salvage::case_59_a_damaged_value_of_redb_is_named_and_the_rest_is_saved",
+    ),
 ];
 
 #[test]

@@ -43,6 +43,7 @@ pub(crate) async fn turn_end(session: &Session) -> TurnEnd {
 on_each!(
     input_and_pending_run_are_durable_before_the_model_is_called,
     completing_is_one_commit,
+    nothing_is_compacted_or_remembered_unless_the_host_says_so,
     a_failed_run_keeps_its_input_and_replays_nothing_of_it,
     a_cancelled_run_is_recorded_as_cancelled,
     tool_rounds_are_replayed_as_pairs_within_the_run_and_after,
@@ -424,4 +425,21 @@ async fn many_agents_at_once_lose_nothing(site: Site) {
         assert_eq!((replay.messages.len(), replay.repaired), (20, 0));
     }
     assert_eq!(ws.sessions().list().count().await.unwrap(), AGENTS as u64);
+}
+
+async fn nothing_is_compacted_or_remembered_unless_the_host_says_so(site: Site) {
+    let session = site.session().await;
+    let long = "words ".repeat(2_000);
+    for _ in 0..10 {
+        let run = session.begin_run(Message::user(long.clone())).await.unwrap();
+        run.complete([Message::assistant(long.clone())]).await.unwrap();
+    }
+    let kinds: std::collections::BTreeSet<String> = kinds(&session).await.into_iter().collect();
+    let usual = [entry_kind::MESSAGE, entry_kind::SESSION, entry_kind::TURN_END, entry_kind::TURN_START];
+    assert!(kinds.iter().all(|kind| usual.contains(&kind.as_str())), "{kinds:?}");
+    assert_eq!(replayed(&session).await.len(), 20, "whether and when to compact is the host's to say");
+    // Nor is anything kept of the workspace that belongs to no session.
+    let workspace = session.workspace();
+    let unowned = turnkeep_core::query::RowQuery::unowned(workspace.id().clone());
+    assert_eq!(workspace.store().rows(&unowned).await.unwrap().items, []);
 }

@@ -11,6 +11,7 @@ use turnkeep_core::commit::{Commit, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{SessionId, WorkspaceId};
 use turnkeep_core::model::Row;
+use turnkeep_core::mutant;
 use turnkeep_core::store::Store;
 
 use super::OnProgress;
@@ -164,6 +165,9 @@ struct Loss<'a> {
 
 impl Loss<'_> {
     fn note(&mut self, what: impl Into<String>, why: &str) {
+        if mutant::is("salvage/does-not-say") {
+            return;
+        }
         self.left_out.push(LeftOut {
             workspace: self.workspace.clone(),
             session: self.session.cloned(),
@@ -186,7 +190,7 @@ impl Loss<'_> {
 
 /// Whether an error says that stored rows are damaged, so that reading goes on beside them.
 fn is_damage(error: &Error) -> bool {
-    error.kind() == ErrorKind::Corrupt
+    error.kind() == ErrorKind::Corrupt && !mutant::is("salvage/ends-at-the-first-damage")
 }
 
 /// Whether the new store refuses a row because of what it says.
