@@ -134,7 +134,8 @@ async fn recover_run(base: &Base, run: Run, report: &mut RecoveryReport) -> Resu
         report.left_alone.push(RunAtWork { session, run: run.id, owner });
         return Ok(None);
     }
-    let grant = base.grant(name, LeasePurpose::Recovery, base.lease_ttl(), Takeover::IfOwnerDead)?;
+    let takeover = mutant::either("recovery/takes-from-the-living", Takeover::Force, Takeover::IfOwnerDead);
+    let grant = base.grant(name, LeasePurpose::Recovery, base.lease_ttl(), takeover)?;
     let commit = Commit::new(base.workspace().clone())
         .request(base.request_in_session(Repeat::default(), &session)?)
         .op(Op::AcquireLease(grant.clone()));
