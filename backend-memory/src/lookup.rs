@@ -2,7 +2,7 @@
 
 use turnkeep_core::model::{LeaseName, Liveness};
 use turnkeep_core::mutant;
-use turnkeep_core::rules::{Facts, LeaseFact, Lookup, OwnerState, ReadSet, RecordFact};
+use turnkeep_core::rules::{Facts, LeaseFact, Lookup, OwnerState, ReadSet, RecordFact, RequestFact};
 use turnkeep_core::{OwnerId, WorkspaceId};
 
 use crate::tables::{Tables, Workspace};
@@ -100,7 +100,7 @@ impl Workspace {
                         self.owner_state(row.owner.as_ref()) != OwnerState::Gone
                             || mutant::is("memory/receipt-outlives-its-session")
                     })
-                    .map(|row| (**row).clone());
+                    .map(|row| RequestFact { fingerprint: row.fingerprint, receipt: row.receipt.clone() });
             }
         }
     }

@@ -41,6 +41,32 @@ impl Settings {
     pub fn of(clause: &Clause) -> Self {
         Self { tier: Tier::Smoke, seed: 0, longest: clause.timeout, peers: None, tape: None }
     }
+
+    /// The tier and the seed that the environment asks for, and other processes: the running program with these
+    /// arguments, which is to call [`play`] then.
+    ///
+    /// # Errors
+    /// When the environment asks for something that there is not, or the program does not know its own path.
+    #[cfg(feature = "certify")]
+    pub fn with_processes(clause: &Clause, arguments: &[&str]) -> Result<Self, String> {
+        let (tier, seed) = crate::tier::asked()?;
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let peers = PeerCommand::of_program(arguments)
+            .map_err(|error| format!("the program does not know its own path: {error}"))?;
+        Ok(Self { tier, seed, peers: Some(peers), ..Self::of(clause) })
+    }
+}
+
+/// Plays the role of a clause for which this process was started, see [`Settings::with_processes`].
+///
+/// # Errors
+/// When it was started for none, and what became of the role.
+#[cfg(feature = "certify")]
+pub fn play(harness: Arc<dyn Harness>, clause: &'static Clause) -> Result<(), String> {
+    let (tier, seed) = crate::tier::asked()?;
+    let (role, site) = peer::assigned().ok_or("this process was started for no role")?;
+    let settings = Settings { tier, seed, ..Settings::of(clause) };
+    run_peer(harness, clause, &role, site, settings).map_err(|stop| stop.to_string())
 }
 
 /// Runs a clause on a fresh site of a backend and removes the site. Clauses that need other processes answer

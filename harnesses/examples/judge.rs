@@ -1,8 +1,9 @@
 //! Runs clauses on one of our backends until one does not hold, and names it: what the mutation runs ask.
 //!
 //! `judge BACKEND CLAUSE...` prints `passed`, or the clause that failed with what it says; a clause without an answer
-//! goes to the error output. `judge BACKEND --time` prints
-//! all clauses that pass, the quickest first.
+//! goes to the error output. `judge BACKEND --time` prints all clauses that pass, the quickest first. The tier is that
+//! of generated tests, `TURNKEEP_CONFORMANCE_TIER`. `judge BACKEND --role CLAUSE` is what it starts itself, for a clause
+//! that needs other processes.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
@@ -11,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_conformance::runner::{self, Settings};
-use turnkeep_conformance::{Clause, Finding, Harness, Verdict, registry};
+use turnkeep_conformance::{Clause, Finding, Harness, Tier, Verdict, registry};
 use turnkeep_harnesses::{MemoryHarness, RedbHarness, SqliteHarness};
 
-/// A clause that takes longer than this is given up.
+/// A clause that takes longer than this in the smallest tier is given up.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
@@ -32,8 +33,29 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let [role, id] = clauses
+        && role == "--role"
+    {
+        let played = registry::by_id(id).map(|clause| runner::play(harness, clause));
+        return match played {
+            Some(Ok(())) => ExitCode::SUCCESS,
+            played => {
+                eprintln!("judge: a role of {id}: {played:?}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if clauses == ["--time"] {
-        let mut timed: Vec<_> = registry::all().map(|clause| (clause.id, find(&harness, clause))).collect();
+        let mut timed = Vec::new();
+        for clause in registry::all() {
+            match find(&harness, backend, clause) {
+                Ok(finding) => timed.push((clause.id, finding)),
+                Err(error) => {
+                    eprintln!("judge: {error}");
+                    return ExitCode::from(2);
+                }
+            }
+        }
         timed.sort_by_key(|(_, finding)| finding.elapsed);
         timed
             .iter()
@@ -46,7 +68,13 @@ fn main() -> ExitCode {
             eprintln!("judge: there is no clause {id}");
             return ExitCode::from(2);
         };
-        let verdict = find(&harness, clause).verdict;
+        let verdict = match find(&harness, backend, clause) {
+            Ok(finding) => finding.verdict,
+            Err(error) => {
+                eprintln!("judge: {error}");
+                return ExitCode::from(2);
+            }
+        };
         match verdict {
             Verdict::Pass => {}
             Verdict::Fail(_) => {
@@ -64,8 +92,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn find(harness: &Arc<dyn Harness>, clause: &'static Clause) -> Finding {
-    let mut settings = Settings::of(clause);
-    settings.longest = settings.longest.min(LONGEST);
-    runner::find(Arc::clone(harness), clause, settings)
+fn find(harness: &Arc<dyn Harness>, backend: &str, clause: &'static Clause) -> Result<Finding, String> {
+    let mut settings = Settings::with_processes(clause, &[backend, "--role", clause.id])?;
+    if settings.tier == Tier::Smoke {
+        settings.longest = settings.longest.min(LONGEST);
+    }
+    Ok(runner::find(Arc::clone(harness), clause, settings))
 }

@@ -85,6 +85,12 @@ pub(crate) fn build(copy: &Path, listed: &[Listed], mut say: impl FnMut(&str)) -
     Err(format!("the copy does not compile after {ATTEMPTS} attempts"))
 }
 
+/// Copies the workspace and builds it without any break.
+pub(crate) fn build_sound(copy: &Path) -> Result<PathBuf, String> {
+    copy_workspace(copy)?;
+    compile(copy)?.map_err(|errors| format!("the workspace does not compile: {errors:?}"))
+}
+
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

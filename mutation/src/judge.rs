@@ -68,14 +68,14 @@ pub(crate) fn judge(
     }
     let quickest = clauses(&built.program, backend)?;
     let mut order = quickest.clone();
-    let (unbroken, _) = run(&built.program, backend, &order, None)?;
+    let (unbroken, _) = run(&built.program, backend, &order, "")?;
     if unbroken != Fate::Survived {
         return Err(format!("without any break the suite does not pass: {unbroken:?}"));
     }
     let began = Instant::now();
     let waiting: Vec<&Listed> = built.ready.iter().filter(|one| !known.contains_key(&one.name)).collect();
     for (at, one) in waiting.iter().enumerate() {
-        let (fate, clause) = run(&built.program, backend, &order, Some(one.id))?;
+        let (fate, clause) = run(&built.program, backend, &order, &one.fault())?;
         // What has just noticed one break is likely to notice the next; but a slow one goes not before the quick.
         if let Some(clause) = clause
             && let Some(slowness) = quickest.iter().position(|id| *id == clause)
@@ -125,7 +125,7 @@ fn known(results: &Path, backend: &str) -> Result<BTreeMap<String, Fate>, String
 }
 
 /// The clauses, the quickest first.
-fn clauses(program: &Path, backend: &str) -> Result<Vec<String>, String> {
+pub(crate) fn clauses(program: &Path, backend: &str) -> Result<Vec<String>, String> {
     let output = Command::new(program)
         .args([backend, "--time"])
         .output()
@@ -138,17 +138,17 @@ fn clauses(program: &Path, backend: &str) -> Result<Vec<String>, String> {
     Ok(clauses)
 }
 
-/// Runs clauses in this order with one break, or with none. Answers the clause that failed, too.
+/// Runs clauses in this order with one break, or with none if it is empty. Answers the clause that failed, too.
 fn run(
     program: &Path,
     backend: &str,
     order: &[String],
-    id: Option<usize>,
+    fault: &str,
 ) -> Result<(Fate, Option<String>), String> {
     let mut child = Command::new(program)
         .arg(backend)
         .args(order)
-        .env("TURNKEEP_MUTANT", id.map_or(String::new(), |id| format!("#{id}")))
+        .env("TURNKEEP_MUTANT", fault)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

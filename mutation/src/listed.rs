@@ -31,6 +31,8 @@ pub(crate) enum Genre {
     MatchArmGuard,
     /// A field is taken from the base of a struct expression.
     StructField,
+    /// A check of an SQL statement is passed over. `cargo mutants` does not list these.
+    SqlCheck,
 }
 
 /// One break.
@@ -45,6 +47,16 @@ pub(crate) struct Listed {
     pub(crate) genre: Genre,
     pub(crate) replacement: String,
     pub(crate) span: Span,
+}
+
+impl Listed {
+    /// What the program is told to commit it.
+    pub(crate) fn fault(&self) -> String {
+        match self.genre {
+            Genre::SqlCheck => self.replacement.clone(),
+            _ => format!("#{}", self.id),
+        }
+    }
 }
 
 /// Lists the breaks in the files.

@@ -4,6 +4,8 @@
 //! them into one copy of the sources, each behind a question that a variable of the environment answers, builds that
 //! once, and runs the suite once for each break until a clause fails. A break that does not compile is found by the
 //! compiler and taken out; one that only this way of writing it does not let compile is listed, for a build of its own.
+//!
+//! What SQL checks is in no Rust source: the SQLite backend lists the terms and values of its statements itself.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
@@ -12,6 +14,7 @@ mod judge;
 mod listed;
 mod rewrite;
 mod spots;
+mod sql;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +25,7 @@ usage: cargo run -p turnkeep-mutation -- COPY RESULTS BACKEND GLOB...
   COPY     folder for the changed copy of the workspace and its build; made or made anew
   RESULTS  file of results, one JSON object per line; breaks that have a line are not run again
   BACKEND  memory, sqlite or redb: the store that the clauses are run on
-  GLOB     files to break, as `cargo mutants --file` takes them
+  GLOB     files to break, as `cargo mutants --file` takes them; or `sql`, alone: the checks of SQL statements
 
 needs cargo-mutants, for its list";
 
@@ -53,6 +56,13 @@ fn run(
     backend: &str,
     globs: &[String],
 ) -> Result<bool, String> {
+    if globs == ["sql"] {
+        let program = build::build_sound(copy)?;
+        let ready = sql::list(&program, &copy.join("target/checks"), backend)?;
+        println!("{} checks listed", ready.len());
+        let built = build::Built { program, ready, unviable: Vec::new(), alone: Vec::new() };
+        return judge::judge(&built, results, backend, |line| println!("{line}"));
+    }
     let listed = listed::list(globs)?;
     println!("{} breaks listed", listed.len());
     let built = build::build(copy, &listed, |line| println!("{line}"))?;

@@ -61,7 +61,7 @@ impl Tables {
             Scope::Session { workspace, session } => {
                 let row = &self.session(workspace, session)?.row;
                 debug_assert_eq!(row.state, SessionState::Active);
-                Ok(session_mark(row.incarnation.as_bytes(), row.revision))
+                Ok(Mark::new(row.revision))
             }
         }
     }
@@ -107,11 +107,4 @@ fn one_place(
     let record = workspace.ledger.records.get(&(query.collection.clone(), key.clone()));
     let place = record.map(|record| (record.ordinal, key.clone()));
     place.into_iter().filter(|place| places.contains(place)).collect()
-}
-
-/// Never 0, different for every revision of a life, and all but surely between lives.
-fn session_mark(incarnation: &[u8; 16], revision: u64) -> Mark {
-    const TOP: u64 = 1 << 63;
-    let life = incarnation.iter().take(8).fold(0_u64, |bits, byte| (bits << 8) | u64::from(*byte));
-    Mark::new(TOP | life.wrapping_add(revision))
 }

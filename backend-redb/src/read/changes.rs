@@ -1,7 +1,7 @@
 //! Did anything move?
 
+use turnkeep_core::Result;
 use turnkeep_core::query::{Mark, Scope};
-use turnkeep_core::{Incarnation, Result};
 
 use crate::codec::{Fields, Key};
 use crate::read::{find, workspace};
@@ -12,7 +12,7 @@ pub(crate) fn changes(source: &dyn Source, scope: &Scope) -> Result<Mark> {
     match scope {
         Scope::Session { workspace, session } => {
             let (_, head) = find(source, workspace, session)?;
-            Ok(session_mark(&head.incarnation, head.revision))
+            Ok(Mark::new(head.revision))
         }
         Scope::Workspace(id) => match workspace(source, id)? {
             // Sessions move the activity, all else the mark, and both come from one growing number.
@@ -31,11 +31,4 @@ pub(crate) fn newest_activity(source: &dyn Source, wkey: u64) -> Result<u64> {
     let mut fields = Fields::of_key(tables::SESSIONS_BY_ACTIVITY, &key);
     fields.u64()?;
     fields.u64().map(|inverted| !inverted)
-}
-
-/// Never 0, different for every revision of a life, and all but surely between lives.
-fn session_mark(incarnation: &Incarnation, revision: u64) -> Mark {
-    const TOP: u64 = 1 << 63;
-    let life = incarnation.as_bytes().iter().take(8).fold(0_u64, |bits, byte| (bits << 8) | u64::from(*byte));
-    Mark::new(TOP | life.wrapping_add(revision))
 }

@@ -29,7 +29,7 @@ pub(crate) fn records(source: &dyn Source, query: &RecordQuery, limits: &Limits)
     if let Some(row) = workspace(source, &query.workspace)? {
         let list = List::of(query, row.wkey, owner);
         if let Some(key) = &query.key {
-            list.one(source, query, key, position.as_ref(), &mut page)?;
+            list.one(source, query, key, &mut page)?;
         } else {
             list.walk(source, query, position.as_ref(), &mut page)?;
         }
@@ -66,23 +66,18 @@ impl List {
             && visible(source, stored.owner)?)
     }
 
+    /// One record fills no page, so there is no cursor to go on from.
     fn one(
         &self,
         source: &dyn Source,
         query: &RecordQuery,
         key: &RecordKey,
-        position: Option<&Place>,
         page: &mut PageBuilder<Record>,
     ) -> Result<()> {
         let key = record_key(self.wkey, &query.collection, key);
         let Some(body) = source.get(tables::RECORDS, &key)? else { return Ok(()) };
         let stored = read_record(key.as_bytes(), &body)?;
-        let place = (stored.record.ordinal, stored.record.key.clone());
-        let beyond = position.is_none_or(|position| match query.order.from_newest() {
-            true => place < *position,
-            false => place > *position,
-        });
-        if beyond && self.admits(source, query, &stored)? {
+        if self.admits(source, query, &stored)? {
             page.push(stored.record.payload.as_str().len(), || stored.record);
         }
         Ok(())

@@ -65,21 +65,19 @@ impl Walk<'_> {
     /// Offers the runs of one session; `false` when the page takes no more.
     fn session(&mut self, skey: u64, id: &SessionId) -> Result<bool> {
         let mut span = Span::within(Key::new().u64(skey));
-        if self.position.as_ref().is_some_and(|(at, _, _)| at == id) {
+        let begun = self.position.as_ref().is_some_and(|(at, _, _)| at == id);
+        if begun {
             span = self.beyond(span, |(_, number, _)| run_key(skey, *number));
         }
         if let Some(run) = &self.query.id {
+            // Only one run of a session can fit, and the position stands at it.
+            if begun {
+                return Ok(true);
+            }
             let place = self.source.get(tables::RUN_IDS, &Key::new().u64(skey).tail(run.as_str()))?;
             let Some(place) = place else { return Ok(true) };
             let number = read_number(tables::RUN_IDS, &place)?;
             let number = u32::try_from(number).map_err(|_| damaged(tables::RUN_IDS, "number"))?;
-            // Only one run can fit; whether it lies beyond the position is seen by its number.
-            let beyond = self.position.as_ref().filter(|(at, _, _)| at == id).is_none_or(|(_, at, _)| {
-                if self.query.order.from_newest() { number < *at } else { number > *at }
-            });
-            if !beyond {
-                return Ok(true);
-            }
             span = Span::all().from(run_key(skey, number)).through(run_key(skey, number));
         }
         let source = self.source;

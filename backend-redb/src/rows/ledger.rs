@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use turnkeep_core::commit::{Fingerprint, Receipt, RequestId};
-use turnkeep_core::id::{Collection, RecordKey, Status};
+use turnkeep_core::id::{Collection, RecordKey, SessionId, Status};
 use turnkeep_core::model::{LeasePurpose, LeaseState, Record, Version};
 use turnkeep_core::rules::{LeaseRow, RequestRow};
 use turnkeep_core::{Incarnation, OwnerId, Payload, Result, SessionRef, Timestamp};
@@ -127,9 +127,7 @@ pub(crate) fn request_key(skey: u64, wkey: u64, id: &RequestId) -> Key {
 pub(crate) struct StoredRequest {
     /// The key of the life that a request of the workspace lives with; 0 when there is none.
     pub(crate) owner: u64,
-    pub(crate) session: Option<SessionRef>,
     pub(crate) fingerprint: Fingerprint,
-    pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) receipt: Receipt,
 }
@@ -152,14 +150,14 @@ pub(crate) fn write_request(owner: u64, row: &RequestRow) -> Result<Value> {
 pub(crate) fn read_request(body: &[u8]) -> Result<StoredRequest> {
     let mut fields = Fields::of_value(tables::REQUESTS, body)?;
     let owner = fields.u64()?;
-    let session = match owner {
-        0 => None,
-        _ => Some(SessionRef { id: fields.id()?, incarnation: Incarnation::from_bytes(fields.bytes()?) }),
-    };
+    if owner != 0 {
+        let _: SessionId = fields.id()?;
+        let _: [u8; 16] = fields.bytes()?;
+    }
     let fingerprint = Fingerprint::from_bytes(fields.bytes()?);
-    let created_at = fields.time()?;
+    fields.time()?;
     let expires_at = if fields.flag()? { Some(fields.time()?) } else { None };
     let receipt = from_json(tables::REQUESTS, fields.str()?)?;
     fields.end()?;
-    Ok(StoredRequest { owner, session, fingerprint, created_at, expires_at, receipt })
+    Ok(StoredRequest { owner, fingerprint, expires_at, receipt })
 }

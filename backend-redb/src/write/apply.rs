@@ -13,9 +13,8 @@ use crate::error::damaged;
 use crate::read::{activity_key, segment_key};
 use crate::rows::{
     RecordPlaces, StoredRecord, entry_key, event_key, lease_key, nothing, number_value, read_record,
-    read_request, read_run, record_key, request_key, run_key, session_key, stream_key, write_entry,
-    write_event, write_head, write_lease, write_profile, write_record, write_request, write_run,
-    write_stream,
+    read_request, record_key, request_key, run_key, session_key, stream_key, write_entry, write_event,
+    write_head, write_lease, write_profile, write_record, write_request, write_run, write_stream,
 };
 use crate::source::{Source as _, Span};
 use crate::tables;
@@ -72,9 +71,9 @@ impl Target<'_> {
                 let (from, child) = (self.life(from)?, self.life(to)?);
                 copy::slice(self, from, child, to, after.map_or(0, EntryNo::get), through.get())
             }
-            Write::Run { run, .. } => {
+            Write::Run { run, new } => {
                 let skey = self.life(&run.session)?;
-                self.run(skey, run)
+                self.run(skey, run, *new)
             }
             Write::Stream { session, row } => {
                 let skey = self.life(session)?;
@@ -196,40 +195,23 @@ impl Target<'_> {
         Ok(())
     }
 
-    pub(super) fn run(&mut self, skey: u64, run: &Run) -> Result<()> {
-        let key = run_key(skey, run.number);
-        let old = self.stored_run(&key)?;
-        let intent = |run: &Run| {
-            let intent = run.intent.as_ref()?;
-            Some(Key::new().u64(skey).text(intent.as_str()).u32(run.attempt).u32(run.number))
-        };
-        let active = |wkey: u64, run: &Run| {
-            (!run.state.is_terminal())
-                .then(|| Key::new().u64(wkey).text(run.session.id.as_str()).u32(run.number))
-        };
-        if let Some(old) = &old {
-            let (was, is) = (intent(old), intent(run));
-            if let Some(was) = was.filter(|was| is.as_ref().map(Key::as_bytes) != Some(was.as_bytes())) {
-                remove(self.to, tables::RUN_INTENTS, &was)?;
-            }
-            if let (Some(was), None) = (active(self.wkey, old), active(self.wkey, run)) {
-                remove(self.to, tables::RUNS_ACTIVE, &was)?;
-            }
-        } else {
+    /// A run keeps its id, its intent and its attempt.
+    pub(super) fn run(&mut self, skey: u64, run: &Run, new: bool) -> Result<()> {
+        if new {
             let by_id = Key::new().u64(skey).tail(run.id.as_str());
             put(self.to, tables::RUN_IDS, &by_id, number_value(run.number.into()))?;
+            if let Some(intent) = &run.intent {
+                let by_intent = Key::new().u64(skey).text(intent.as_str()).u32(run.attempt).u32(run.number);
+                put(self.to, tables::RUN_INTENTS, &by_intent, nothing())?;
+            }
         }
-        if let Some(is) = intent(run) {
-            put(self.to, tables::RUN_INTENTS, &is, nothing())?;
+        let active = Key::new().u64(self.wkey).text(run.session.id.as_str()).u32(run.number);
+        if !run.state.is_terminal() {
+            put(self.to, tables::RUNS_ACTIVE, &active, number_value(skey))?;
+        } else if !new {
+            remove(self.to, tables::RUNS_ACTIVE, &active)?;
         }
-        if let Some(is) = active(self.wkey, run) {
-            put(self.to, tables::RUNS_ACTIVE, &is, number_value(skey))?;
-        }
-        put(self.to, tables::RUNS, &key, write_run(run)?)
-    }
-
-    fn stored_run(&self, key: &Key) -> Result<Option<Run>> {
-        self.to.get(tables::RUNS, key)?.map(|body| read_run(&body)).transpose()
+        put(self.to, tables::RUNS, &run_key(skey, run.number), write_run(run)?)
     }
 
     fn events(&mut self, session: &SessionRef, stream: &StreamName, events: &[Event]) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use turnkeep_core::Result;
+use turnkeep_core::mutant;
 use turnkeep_core::store::PurgeReport;
 
 use crate::write::{Writer, purge};
@@ -23,14 +24,15 @@ pub(super) struct Chores {
 impl Default for Chores {
     /// Whoever had the store before may have left deleted sessions behind.
     fn default() -> Self {
-        Self { deleted_may_wait: true, rounds: 0, next_expiry: Instant::now() }
+        let deleted_may_wait = !mutant::is("redb/purge-forgotten-at-the-start");
+        Self { deleted_may_wait, rounds: 0, next_expiry: Instant::now() }
     }
 }
 
 impl Chores {
     /// There may be deleted sessions to purge.
     pub(super) fn look_for_deleted(&mut self) {
-        self.deleted_may_wait = true;
+        self.deleted_may_wait = !mutant::is("redb/purge-waits-to-be-asked");
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn slice(
             run.state = RunState::Interrupted;
             run.finished_at = Some(run.updated_at);
         }
-        target.run(child, &run)?;
+        target.run(child, &run, true)?;
     }
     Ok(())
 }

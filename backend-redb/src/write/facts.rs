@@ -7,7 +7,7 @@ use turnkeep_core::local::{FactSource, Handles, gather};
 use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow, role};
 use turnkeep_core::mutant;
 use turnkeep_core::rules::{
-    AttemptFact, Facts, LeaseFact, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
+    AttemptFact, Facts, LeaseFact, OwnerState, Place, ReadSet, RecordFact, RequestFact, Span,
     counts_as_message,
 };
 use turnkeep_core::{EntryNo, Result, RunId, SessionRef, WorkspaceId};
@@ -176,7 +176,7 @@ impl FactSource for Answers<'_> {
         body.map(|body| read_number(tables::ORDINALS, &body)).transpose()
     }
 
-    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestRow>> {
+    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestFact>> {
         let skey = match scope {
             RequestScope::Workspace => 0,
             RequestScope::Session(session) => match self.life(session)? {
@@ -194,18 +194,6 @@ impl FactSource for Answers<'_> {
         {
             return Ok(None);
         }
-        let owner = match scope {
-            RequestScope::Session(session) => Some(session.clone()),
-            RequestScope::Workspace => stored.session,
-        };
-        Ok(Some(RequestRow {
-            scope: scope.clone(),
-            id: id.clone(),
-            owner,
-            fingerprint: stored.fingerprint,
-            receipt: stored.receipt,
-            created_at: stored.created_at,
-            expires_at: stored.expires_at,
-        }))
+        Ok(Some(RequestFact { fingerprint: stored.fingerprint, receipt: stored.receipt }))
     }
 }

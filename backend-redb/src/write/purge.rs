@@ -14,7 +14,7 @@ use crate::write::apply::{remove_request, unlist};
 use crate::write::rows::{open, remove, remove_some};
 
 /// Bytes of entries after which a slice ends early: large rows take longer to give back.
-const SLICE_BYTES: usize = 8 * 1024 * 1024;
+const SLICE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Tables whose keys begin with the session and that no index points into.
 const PLAIN: [Table; 10] = [

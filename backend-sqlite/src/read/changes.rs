@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use turnkeep_core::query::{Mark, Scope};
-use turnkeep_core::{Incarnation, Result, SessionRef, WorkspaceId};
+use turnkeep_core::{Result, SessionRef, WorkspaceId};
 
 use crate::error::sql;
 use crate::read::{Snapshot, find};
@@ -18,14 +18,7 @@ pub(crate) fn changes(conn: &Connection, scope: &Scope) -> Result<Mark> {
 
 fn of_session(conn: &Connection, workspace: &WorkspaceId, session: &SessionRef) -> Result<Mark> {
     let found = find(conn, workspace, session)?;
-    Ok(session_mark(&session.incarnation, found.revision.cast_unsigned()))
-}
-
-/// Never 0, different for every revision of a life, and all but surely between lives.
-fn session_mark(incarnation: &Incarnation, revision: u64) -> Mark {
-    const TOP: u64 = 1 << 63;
-    let life = incarnation.as_bytes().iter().take(8).fold(0_u64, |bits, byte| (bits << 8) | u64::from(*byte));
-    Mark::new(TOP | life.wrapping_add(revision))
+    Ok(Mark::new(found.revision.cast_unsigned()))
 }
 
 /// Both numbers only grow, so their sum differs whenever one of them moved: sessions move the activity, all else

@@ -40,6 +40,11 @@ pub(super) fn apply(
         if mutant::is("sqlite/commit-in-two-halves") && at == set.writes.len() / 2 {
             conn.execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(sql)?;
         }
+        if mutant::is("sqlite/receipt-apart") && matches!(write, Write::Request(_)) {
+            conn.execute_batch("COMMIT").map_err(sql)?;
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            conn.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
+        }
         target.write(write)?;
     }
     Ok(())

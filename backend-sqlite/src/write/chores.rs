@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use turnkeep_core::local::{WriteLock, owner};
+use turnkeep_core::mutant;
 use turnkeep_core::store::PurgeReport;
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 
@@ -37,12 +38,12 @@ pub(crate) struct Chores {
 
 impl Chores {
     pub(super) fn new(turn: WriteLock) -> Self {
-        Self { turn, deleted_may_wait: true, rounds: 0, expiry: None, next_expiry: Instant::now() }
+        Self { turn, deleted_may_wait: false, rounds: 0, expiry: None, next_expiry: Instant::now() }
     }
 
     /// There may be deleted sessions to purge.
     pub(super) fn look_for_deleted(&mut self) {
-        self.deleted_may_wait = true;
+        self.deleted_may_wait = !mutant::is("sqlite/purge-waits-to-be-asked");
     }
 }
 

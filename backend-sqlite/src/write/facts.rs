@@ -5,7 +5,7 @@ use turnkeep_core::commit::{Fingerprint, RequestId, RequestScope};
 use turnkeep_core::id::{Collection, EntryKey, IntentId, RecordKey, SessionId, StreamName};
 use turnkeep_core::local::{FactSource, gather};
 use turnkeep_core::model::{LeaseName, Run, SessionRow, StreamRow};
-use turnkeep_core::rules::{AttemptFact, Facts, LeaseFact, Place, ReadSet, RecordFact, RequestRow, Span};
+use turnkeep_core::rules::{AttemptFact, Facts, LeaseFact, Place, ReadSet, RecordFact, RequestFact, Span};
 use turnkeep_core::{EntryNo, Result, RunId, SessionRef, WorkspaceId};
 
 use crate::columns::{
@@ -181,10 +181,10 @@ impl FactSource for Source<'_> {
         last.map(|last| u64::try_from(last).map_err(|_| damaged("ordinals", "last"))).transpose()
     }
 
-    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestRow>> {
+    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestFact>> {
         // A receipt dies with its session, also before the purge has come to it.
-        const FIND: &str = "SELECT q.fingerprint, q.created_at, q.expires_at, q.receipt, o.id, o.incarnation
-             FROM requests q LEFT JOIN sessions o ON o.skey = q.owner
+        const FIND: &str =
+            "SELECT q.fingerprint, q.receipt FROM requests q LEFT JOIN sessions o ON o.skey = q.owner
              WHERE q.skey = ?1 AND q.wkey = ?2 AND q.id = ?3 AND (q.owner IS NULL OR o.state <> 'deleted')";
         let skey = match scope {
             RequestScope::Workspace => 0,
@@ -198,25 +198,7 @@ impl FactSource for Source<'_> {
         let Some(row) = rows.next().map_err(sql)? else { return Ok(None) };
         let fields = &mut Fields::new("requests", row);
         let fingerprint = Fingerprint::from_bytes(fields.bytes()?);
-        let (created_at, expires_at) = (fields.time()?, fields.maybe_time()?);
         let receipt = serde_json::from_str(fields.text()?).map_err(|_| fields.damaged())?;
-        let owner = match (fields.maybe_id()?, fields.maybe_bytes()?) {
-            (Some(id), Some(bits)) => {
-                Some(SessionRef { id, incarnation: turnkeep_core::Incarnation::from_bytes(bits) })
-            }
-            _ => match scope {
-                RequestScope::Session(session) => Some(session.clone()),
-                RequestScope::Workspace => None,
-            },
-        };
-        Ok(Some(RequestRow {
-            scope: scope.clone(),
-            id: id.clone(),
-            owner,
-            fingerprint,
-            receipt,
-            created_at,
-            expires_at,
-        }))
+        Ok(Some(RequestFact { fingerprint, receipt }))
     }
 }

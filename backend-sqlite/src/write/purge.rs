@@ -11,7 +11,7 @@ use crate::error::sql;
 use crate::statement::Prepare as _;
 
 /// Bytes of entries after which a slice ends early: large rows take longer to give back.
-const SLICE_BYTES: i64 = 8 * 1024 * 1024;
+const SLICE_BYTES: i64 = 2 * 1024 * 1024;
 
 /// Removes at most one slice of rows of the oldest deleted session, within a write transaction. `None` when no
 /// deleted session is left.

@@ -25,7 +25,7 @@ clauses! { ($) deletion_tests;
         catches: "a backend that hides the session row only",
     }
     "DEL-002" del_002_a_purge_leaves_no_row_case_52 {
-        title: "After the purge no table holds a row of a deleted session.",
+        title: "A deleted session is purged by and by without being asked for; after the purge no table holds a row of it.",
         why: "Messages left behind fill the disk, and come back when the id is used again.",
         links: &["NousResearch/hermes-agent#87928", "google/adk-python#2752", "microsoft/autogen#5804"],
         catches: "a backend that relies on foreign keys that are switched off",
@@ -78,7 +78,6 @@ async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
             session: session.clone(),
             run: turnkeep_core::commit::NewRun { intent: Some(name("i")), ..run("r") },
         })
-        .op(kit.moving(&session, &name("r"), turnkeep_core::model::RunState::Completed))
         .op(Op::AppendEvents {
             session: session.clone(),
             stream: name("notes"),
@@ -88,6 +87,12 @@ async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
         .op(Op::PutRecord(owned("c")))
         .op(Op::PutRecord(owned("tool-claims")));
     kit.apply(commit).await?;
+    let over = kit.moving(&session, &name("r"), turnkeep_core::model::RunState::Completed);
+    let mine = Request {
+        owner: Some(session.clone()),
+        ..Request::in_workspace(RequestId::Host(format!("over {id}")))
+    };
+    kit.apply(kit.commit().op(over).request(mine)).await?;
     let fence = kit.acquire(&session, 1_000).await?;
     kit.release(&fence).await?;
     Ok(session)
@@ -153,6 +158,22 @@ async fn purge(kit: &Kit) -> Outcome {
     Ok(())
 }
 
+/// Waits until no session waits for its purge, which the store does without being asked. `words` are said meanwhile.
+async fn purged(kit: &Kit, words: bool, otherwise: &str) -> Outcome {
+    let maintenance = kit.store.maintenance();
+    let maintenance = maintenance.ok_or_else(|| Stop::fail("a store that deletes must offer a purge"))?;
+    for look in 0..400 {
+        if words && look % 50 == 49 {
+            kit.put(put("beside", "k", &look.to_string())).await?;
+        }
+        if maintenance.stats().await?.purges == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Err(Stop::fail(otherwise))
+}
+
 async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let stays = full(&kit, "stays").await?;
@@ -166,6 +187,9 @@ async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
     let session = full(&kit, "s").await?;
     let with = count_rows(cx).await?;
     ensure!(with != before, "the harness does not count the rows of a session");
+    // A large entry ends a slice of a purge early, with more to come.
+    let size = cx.manifest.limits.payload_bytes / 16;
+    kit.append(&session, vec![user(&"x".repeat(size)), user("and more")]).await?;
     let child = kit.fork(&session, "child", turnkeep_core::EntryNo::FIRST).await?;
     kit.delete(&session).await?;
     kit.delete(&child).await?;
@@ -173,7 +197,16 @@ async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
     kit.apply(kit.commit().op(Op::DeleteSession { session: abandoned, force: true })).await?;
     purge(&kit).await?;
     ensure_eq!(count_rows(cx).await?, before, "rows of all tables after delete and purge");
-    ensure_eq!(kit.texts(&stays).await?.len(), 4, "entries of the session that stays");
+    // And once more, after a purge that found nothing left to do, by the one who deletes and by somebody else.
+    let other = cx.kit().await?;
+    other.say(&stays, "here too").await?;
+    for kit in [&kit, &other] {
+        let (session, beside) = (full(kit, "s").await?, full(kit, "beside").await?);
+        let delete = |session| Op::DeleteSession { session, force: false };
+        kit.apply(kit.commit().op(delete(session)).op(delete(beside))).await?;
+        purged(kit, true, "a deleted session is not purged while the store is in use").await?;
+    }
+    ensure_eq!(kit.texts(&stays).await?.len(), 5, "entries of the session that stays");
     Ok(())
 }
 
@@ -213,6 +246,7 @@ async fn del_003_a_recreated_id_inherits_nothing_case_52(cx: &Context) -> Outcom
     ensure_eq!(again, 1, "the attempt at an intent that the former life knew");
     let held = kit.acquire(&new, cx.lease_ms()).await?;
     ensure_eq!(held.epoch, 1, "the first epoch");
+    ensure!(kit.lease(&old).await?.is_none(), "the former life has a lease, that of the present one");
     // Not even a life of the very same name, which a caller without luck may draw.
     let whole = kit.commit().fence(held).op(Op::DeleteSession { session: new.clone(), force: true });
     kit.apply(whole.op(Op::CreateSession(kit.new_session(&kit.life("beside"))))).await?;

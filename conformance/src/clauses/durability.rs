@@ -54,7 +54,7 @@ clauses! { ($) durability_tests;
         catches: "a backend that acknowledges before its sync, such as SQLite with synchronous=NORMAL, or one that never syncs",
     }
     "DUR-004" dur_004_a_failed_sync_is_an_error_and_ends_acknowledging {
-        title: "A commit whose sync failed answers CommitUnknown, and until the store is opened again no commit is acknowledged but each answers Poisoned; what had been acknowledged is there then, and what is unknown is whole or absent.",
+        title: "A commit whose sync failed answers CommitUnknown, and until the store is opened again each commit and each chore that writes answers Poisoned; what had been acknowledged is there then, and what is unknown is whole or absent.",
         durability: Durability::D3,
         needs: &[Need::Persistent],
         timeout: Duration::from_secs(120),
@@ -95,7 +95,7 @@ clauses! { ($) durability_tests;
         catches: "a backend that closes before its queue is empty",
     }
     "DUR-009" dur_009_whatever_call_fails_no_answer_is_wrong {
-        title: "Whatever call on its files fails, once and at whatever moment, every answer is right or an error that says so; what was acknowledged is there after reopening, what was refused is not.",
+        title: "Whatever call on its files fails, once and at whatever moment, every answer is right or an error that says so; a read that failed puts nothing in doubt; what was acknowledged is there after reopening, what was refused is not.",
         durability: Durability::D2,
         needs: &[Need::Persistent],
         timeout: Duration::from_secs(180),

@@ -1,7 +1,7 @@
 //! Pagination: pages add up to the list, whatever happens between them.
 
-use turnkeep_core::commit::Op;
-use turnkeep_core::model::{Row, RunState, SessionRow};
+use turnkeep_core::commit::{NewRun, Op};
+use turnkeep_core::model::{Row, RunState, RunStates, SessionRow};
 use turnkeep_core::query::{
     EntryQuery, EventQuery, RecordQuery, RowQuery, RunQuery, SessionOrder, SessionQuery,
 };
@@ -105,9 +105,21 @@ macro_rules! pages_add_up {
     }};
 }
 
+/// A run of one name and purpose in every session.
+async fn runs_everywhere(kit: &Kit) -> Outcome {
+    let mut commit = kit.commit();
+    for row in kit.sessions(kit.list_by_id()).await? {
+        let run = NewRun { intent: Some(name("job")), ..run("same") };
+        commit = commit.op(Op::StartRun { session: row.session_ref(), run });
+    }
+    kit.apply(commit).await?;
+    Ok(())
+}
+
 async fn pag_001_pages_add_up_to_the_list(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
     let session = filled(&kit).await?;
+    runs_everywhere(&kit).await?;
     for order in [Order::Ascending, Order::Descending, Order::Latest] {
         pages_add_up!(
             kit.entries(EntryQuery { order, ..kit.every_entry(&session) }),
@@ -126,6 +138,19 @@ async fn pag_001_pages_add_up_to_the_list(cx: &Context) -> Outcome {
         pages_add_up!(
             kit.runs(RunQuery { order, ..RunQuery::new(kit.workspace.clone()) }),
             format!("runs of the workspace, {order:?}")
+        );
+        let every = || RunQuery { order, ..RunQuery::new(kit.workspace.clone()) };
+        pages_add_up!(
+            kit.runs(RunQuery { id: Some(name("same")), ..every() }),
+            format!("runs of one name, {order:?}")
+        );
+        pages_add_up!(
+            kit.runs(RunQuery { intent: Some(name("job")), ..every() }),
+            format!("runs of one purpose, {order:?}")
+        );
+        pages_add_up!(
+            kit.runs(RunQuery { states: RunStates::ACTIVE, ..every() }),
+            format!("active runs, {order:?}")
         );
         pages_add_up!(
             kit.records(RecordQuery { order, ..kit.collection("c") }),

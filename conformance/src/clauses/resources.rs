@@ -4,6 +4,7 @@ mod growth;
 mod receipts;
 mod times;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
@@ -14,7 +15,7 @@ use turnkeep_core::{Clock, Durability, ErrorKind, SessionRef};
 
 use crate::clause::{Kind, Level, RuntimeFlavor};
 use crate::context::Context;
-use crate::harness::OpenWith;
+use crate::harness::{OpenWith, Site};
 use crate::kit::{Kit, gather, spawn, user};
 use crate::measure::Ticker;
 use crate::verdict::{Outcome, Stop};
@@ -28,10 +29,10 @@ use times::{elsewhere, res_006_times_round_trip_in_milliseconds};
 
 clauses! { ($) resources_tests;
     "RES-001" res_001_a_thousand_opens_leak_nothing_case_32 {
-        title: "A thousand times opening, writing and closing leaves no more descriptors and threads than a few times.",
+        title: "A thousand times opening, writing and closing leaves no more descriptors, threads and files than a few times.",
         why: "A handle that leaks ends in 'locked' until the next restart.",
         links: &["aaif-goose/goose#7624"],
-        catches: "a backend whose close forgets a connection or a thread",
+        catches: "a backend whose close forgets a connection, a thread or a lock file",
         cases: &["case-32"],
         alone: true,
         timeout: Duration::from_secs(180),
@@ -107,6 +108,18 @@ fn taken() -> Option<(usize, usize)> {
     Some((count("/proc/self/fd")?, count("/proc/self/task")?))
 }
 
+/// Files of a site whose text is a path: the one it names, those whose names go on from it, and what such folders hold.
+fn files(site: &Site) -> usize {
+    let path = Path::new(site.as_str());
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return 0 };
+    let inside = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    let Ok(around) = std::fs::read_dir(folder) else { return 0 };
+    let own = around
+        .flatten()
+        .filter(|file| file.file_name().to_string_lossy().starts_with(name.to_string_lossy().as_ref()));
+    own.map(|file| 1 + inside(&file.path())).sum()
+}
+
 async fn res_001_a_thousand_opens_leak_nothing_case_32(cx: &Context) -> Outcome {
     const OPENS: usize = 1_000;
     let cycle = |at: usize| async move {
@@ -131,6 +144,7 @@ async fn res_001_a_thousand_opens_leak_nothing_case_32(cx: &Context) -> Outcome 
     let Some(few) = taken() else {
         return Err(Stop::not_run("this system does not tell what a process has open"));
     };
+    let few_files = files(&cx.site);
     for at in 20..OPENS {
         cycle(at).await?;
     }
@@ -145,6 +159,8 @@ async fn res_001_a_thousand_opens_leak_nothing_case_32(cx: &Context) -> Outcome 
     }
     ensure!(many.0 <= few.0 + 8, "{} descriptors after 20 opens, {} after {OPENS}", few.0, many.0);
     ensure!(many.1 <= few.1 + 16, "{} threads after 20 opens, {} after {OPENS}", few.1, many.1);
+    let many_files = files(&cx.site);
+    ensure!(many_files <= few_files + 8, "{few_files} files after 20 opens, {many_files} after {OPENS}");
     ensure!(!stays.ids(stays.list()).await?.is_empty(), "the sessions of all rounds are gone");
     Ok(())
 }

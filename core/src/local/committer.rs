@@ -395,7 +395,9 @@ impl<E: Engine> Writer<E> {
         let Some(lock) = &self.lock else { return Ok(members) };
         let Some(earliest) = members.iter().map(|member| member.deadline).min() else { return Ok(members) };
         let slice = mutant::either("committer/never-waits", Duration::ZERO, LOCK_SLICE);
-        match lock.stand_in_line(earliest.min(Instant::now() + slice)) {
+        let until = earliest.min(Instant::now() + slice);
+        let for_ever = until + Duration::from_secs(60 * 60);
+        match lock.stand_in_line(mutant::either("committer/waits-for-ever", for_ever, until)) {
             Ok(true) => Ok(members),
             Ok(false) => {
                 let (late, rest) = if mutant::is("committer/never-waits") {

@@ -7,7 +7,7 @@ use crate::id::{
 };
 use crate::model::{LeaseName, Run, SessionRow, StreamRow};
 use crate::rules::{
-    AttemptFact, Facts, LeaseFact, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestRow, Span,
+    AttemptFact, Facts, LeaseFact, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestFact, Span,
 };
 
 /// The rows of one workspace, as the writer's transaction sees them. Each answers `None` for what is not there, which
@@ -40,7 +40,7 @@ pub trait FactSource {
     /// The last ordinal given.
     fn ordinal(&mut self, collection: &Collection, owner: Option<&SessionRef>) -> Result<Option<u64>>;
     /// The stored receipt of a request; one whose session is gone is none.
-    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestRow>>;
+    fn request(&mut self, scope: &RequestScope, id: &RequestId) -> Result<Option<RequestFact>>;
 }
 
 /// Answers every look-up of a read set.

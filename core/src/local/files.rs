@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::local::owner::private;
+use crate::mutant;
 
 /// Something that is done to a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,9 @@ impl Files {
 
     /// Makes the names in a folder durable. Where folders cannot be synced the file system does it alone.
     pub fn sync_folder(&self, folder: Option<&Path>) {
+        if mutant::is("files/names-not-synced") {
+            return;
+        }
         let here = Path::new(".");
         let folder = folder.map_or(here, |folder| if folder.as_os_str().is_empty() { here } else { folder });
         let _ = self.act(FileAct::SyncFolder(folder), || File::open(folder)?.sync_all());

@@ -28,8 +28,15 @@ pub fn either<T>(name: &str, broken: T, sound: T) -> T {
 #[cfg(feature = "mutants")]
 #[must_use]
 pub fn is(name: &str) -> bool {
+    chosen() == Some(name)
+}
+
+/// The fault that this process commits.
+#[cfg(feature = "mutants")]
+#[must_use]
+pub fn chosen() -> Option<&'static str> {
     static CHOSEN: std::sync::LazyLock<Option<String>> = std::sync::LazyLock::new(|| {
         std::env::var("TURNKEEP_MUTANT").ok().filter(|chosen| !chosen.is_empty())
     });
-    CHOSEN.as_deref() == Some(name)
+    CHOSEN.as_deref()
 }

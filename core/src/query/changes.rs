@@ -18,7 +18,8 @@ pub enum Scope {
     Workspace(WorkspaceId),
 }
 
-/// A moment of what is watched. A different mark means that something moved; leases do not count.
+/// A moment of what is watched. A different mark means that something moved; leases do not count. Only marks of the
+/// same session, or of the same workspace, say anything about each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mark(u64);
 

@@ -148,6 +148,15 @@ pub struct AttemptFact {
     pub attempt: u32,
 }
 
+/// What was done under a request id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestFact {
+    /// What the caller meant.
+    pub fingerprint: Fingerprint,
+    /// What was made.
+    pub receipt: Receipt,
+}
+
 /// The stored receipt of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRow {
@@ -191,7 +200,7 @@ pub struct Facts {
     /// Last ordinals.
     pub ordinals: HashMap<(Collection, Option<SessionRef>), u64>,
     /// Requests; a commit has at most one.
-    pub request: Option<RequestRow>,
+    pub request: Option<RequestFact>,
 }
 
 /// What comes from outside: the rules read no clock and draw no random bits.

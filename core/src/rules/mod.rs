@@ -17,7 +17,7 @@ pub use decide::{counts_as_message, decide};
 pub use exclusive::{EXCLUSIVE_COLLECTIONS, EXCLUSIVE_STREAMS, is_exclusive_collection, is_exclusive_stream};
 pub use facts::{
     AttemptFact, Facts, LeaseFact, LeaseRow, Lookup, MAX_ACTIVITY, OwnerState, Place, ReadSet, RecordFact,
-    RequestRow, Span, Stamp,
+    RequestFact, RequestRow, Span, Stamp,
 };
 pub use fingerprint::fingerprint;
 pub use plan::plan;

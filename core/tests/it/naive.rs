@@ -11,8 +11,8 @@ use turnkeep_core::model::{
     Entry, Event, LeaseName, Liveness, Record, Run, RunState, SessionRow, SessionState, StreamRow,
 };
 use turnkeep_core::rules::{
-    AttemptFact, Facts, LeaseFact, LeaseRow, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestRow,
-    Segment, SessionChange, Span, Stamp, Write, WriteSet, counts_as_message, decide, plan,
+    AttemptFact, Facts, LeaseFact, LeaseRow, Lookup, OwnerState, Place, ReadSet, RecordFact, RequestFact,
+    RequestRow, Segment, SessionChange, Span, Stamp, Write, WriteSet, counts_as_message, decide, plan,
 };
 use turnkeep_core::{Commit, EntryNo, Receipt, SessionRef};
 
@@ -176,7 +176,10 @@ impl Naive {
                     RequestScope::Workspace => true,
                     RequestScope::Session(session) => self.row(session).is_some(),
                 };
-                facts.request = self.requests.get(&(scope.clone(), id.clone())).filter(|_| alive).cloned();
+                facts.request =
+                    self.requests.get(&(scope.clone(), id.clone())).filter(|_| alive).map(|row| {
+                        RequestFact { fingerprint: row.fingerprint, receipt: row.receipt.clone() }
+                    });
             }
         }
     }

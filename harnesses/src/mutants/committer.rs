@@ -7,7 +7,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "committer/answers-before-the-sync",
         "A commit is acknowledged before it is durable.",
         On::Sqlite,
-        &[("ISO-003", "through handle 0"), ("DUR-003", "sessions that a group of appends changed")],
+        &[
+            ("ISO-003", "through handle 0"),
+            ("DUR-003", "sessions that a group of appends changed"),
+            ("IDM-006", "each job once after the repeats"),
+        ],
     ),
     mutant(
         "committer/failed-sync-is-success",
@@ -54,16 +58,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ],
     ),
     mutant(
+        "committer/waits-for-ever",
+        "A commit stands in line for the right to write past its deadline.",
+        On::Sqlite,
+        &[("CON-004", "a takeover hangs while another process is stopped")],
+    ),
+    mutant(
         "cursors/of-any-query",
         "A cursor of another query is taken.",
         On::Memory,
         &[("PAG-004", "events with cursor Some(Cursor(")],
     ),
     mutant(
+        "files/names-not-synced",
+        "A new file gets its name, and the folder that holds it is not synced.",
+        On::Redb,
+        &[("DUR-006", "an acknowledged commit is lost"), ("DUR-007", "a backup that was done is not there")],
+    ),
+    mutant(
         "owners/lock-file-stays-open",
         "Each handle leaves a descriptor behind.",
         On::Sqlite,
         &[("RES-001", "descriptors after 20 opens")],
+    ),
+    mutant(
+        "owners/lock-files-stay",
+        "The lock files of owners that went away are not removed.",
+        On::Sqlite,
+        &[("RES-001", "files after 20 opens")],
     ),
     mutant(
         "owners/the-dead-live",
@@ -75,7 +97,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "owners/the-living-are-dead",
         "A living owner counts as dead.",
         On::Sqlite,
-        &[("LEA-001", "a living owner reads as dead")],
+        &[
+            ("LEA-001", "a living owner reads as dead"),
+            ("CON-004", "whether a stopped owner lives: expected Some(Alive), saw Some(Dead)"),
+        ],
     ),
     mutant(
         "pages/end-with-the-first",

@@ -72,7 +72,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "redb/marks-stand-still",
         "What moves no session moves no mark.",
         On::Redb,
-        &[("ISO-002", "the workspace's mark does not notice a record that nobody owns")],
+        &[
+            ("ISO-002", "the workspace's mark does not notice a record that nobody owns"),
+            ("RST-006", "the mark of the workspace stood still at the seal"),
+        ],
     ),
     mutant(
         "redb/newer-format-opened",
@@ -84,7 +87,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "redb/old-place-in-lists-stays",
         "A session stays listed at its old place, too.",
         On::Redb,
-        &[("ID-005", "sessions in directory"), ("CON-010", "sessions of all openers of round 0")],
+        &[
+            ("ID-005", "sessions in directory"),
+            ("CON-010", "sessions of all openers of round 0"),
+            ("MIG-004", "sessions by their words"),
+        ],
+    ),
+    mutant(
+        "redb/poison-not-looked-at",
+        "After a commit of unknown outcome chores go on.",
+        On::Redb,
+        &[("DUR-004", "a purge after a commit of unknown outcome")],
     ),
     mutant(
         "redb/prefix-has-no-end",
@@ -93,10 +106,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("ID-003", "alpha's sessions with beta's words")],
     ),
     mutant(
+        "redb/purge-forgotten-at-the-start",
+        "A purge that the process before left undone is not gone on with.",
+        On::Redb,
+        &[("DEL-004", "a purge that was killed does not go on by itself")],
+    ),
+    mutant(
         "redb/purge-forgets-records",
         "The purge leaves records behind.",
         On::Redb,
         &[("DEL-002", "rows of all tables after the first life")],
+    ),
+    mutant(
+        "redb/purge-waits-to-be-asked",
+        "A deleted session is purged only when somebody asks.",
+        On::Redb,
+        &[("DEL-002", "is not purged while the store is in use")],
     ),
     mutant(
         "redb/receipt-outlives-its-session",

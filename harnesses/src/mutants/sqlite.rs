@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/commit-in-two-halves",
         "The second half of a commit is a transaction of its own.",
         On::Sqlite,
-        &[("DUR-002", "lines, lost: ")],
+        &[("DUR-002", "lines, lost: "), ("RST-003", "was refused: there is no such entry")],
     ),
     mutant(
         "sqlite/deleted-by-id-only",
@@ -97,7 +97,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/newer-format-opened",
         "A newer format is opened.",
         On::Sqlite,
-        &[("MIG-003", "opening a newer format, attempt 0: expected TK-NEWER-FORMAT, the store said yes")],
+        &[
+            ("MIG-003", "opening a newer format, attempt 0: expected TK-NEWER-FORMAT, the store said yes"),
+            ("MIG-005", "after the upgrade: expected TK-NEWER-FORMAT, the store said yes"),
+        ],
     ),
     mutant(
         "sqlite/no-checkpoint",
@@ -122,6 +125,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "The last place given in a list is not kept.",
         On::Sqlite,
         &[("ORD-004", "records by ordinal")],
+    ),
+    mutant(
+        "sqlite/purge-forgotten-at-the-start",
+        "A purge that the process before left undone is not gone on with.",
+        On::Sqlite,
+        &[("DEL-004", "a purge that was killed does not go on by itself")],
+    ),
+    mutant(
+        "sqlite/purge-waits-to-be-asked",
+        "A deleted session is purged only when somebody asks.",
+        On::Sqlite,
+        &[("DEL-002", "is not purged while the store is in use")],
     ),
     mutant(
         "sqlite/purge-forgets-events",
@@ -151,7 +166,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/reads-what-is-built",
         "A session that is being built is read.",
         On::Sqlite,
-        &[("RST-001", "its entries: expected TK-NOT-FOUND, the store said yes")],
+        &[
+            ("RST-001", "its entries: expected TK-NOT-FOUND, the store said yes"),
+            ("FRK-005", "the entries of an unfinished child: expected TK-NOT-FOUND, the store said yes"),
+        ],
+    ),
+    mutant(
+        "sqlite/receipt-apart",
+        "The receipt of a commit is written in a transaction of its own.",
+        On::Sqlite,
+        &[("IDM-004", "has another receipt after the kill")],
     ),
     mutant(
         "sqlite/receipt-outlives-its-session",
@@ -197,7 +221,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/rows-of-every-owner",
         "The records that nobody owns include everybody's.",
         On::Sqlite,
-        &[("QRY-003", "rows, and among them records, that nobody owns")],
+        &[
+            ("QRY-003", "rows, and among them records, that nobody owns"),
+            ("MIG-001", "rows of a store of format 1"),
+        ],
     ),
     mutant(
         "sqlite/run-copied-active",
@@ -248,6 +275,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/unowned-changes-unseen",
         "What moves no session moves no mark.",
         On::Sqlite,
-        &[("ISO-002", "the workspace's mark does not notice a record that nobody owns")],
+        &[
+            ("ISO-002", "the workspace's mark does not notice a record that nobody owns"),
+            ("RST-006", "the mark of the workspace stood still at the seal"),
+        ],
     ),
 ];

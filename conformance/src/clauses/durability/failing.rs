@@ -149,8 +149,31 @@ pub(super) async fn dur_004_a_failed_sync_is_an_error_and_ends_acknowledging(cx:
             break;
         }
         cx.count("failed syncs", failed);
+        let bench = Bench::new(cx).await?;
+        let outcome = sync_of_a_chore_fails(cx, &bench, at).await;
+        bench.end(outcome.map_err(|stop| stop.about(&format!("sync {at} failed, around a purge")))).await?;
     }
     Ok(())
+}
+
+/// The purge after a delete syncs too, and nobody is there to be told that it failed.
+async fn sync_of_a_chore_fails(cx: &Context, bench: &Bench, at: u64) -> Outcome {
+    let kit = bench.open().await?;
+    let mut ledger = Ledger::begin(&kit, "s").await?;
+    let doomed = kit.create("doomed").await?;
+    kit.append(&doomed, (0..20).map(|at| user(&format!("soon gone {at}"))).collect()).await?;
+    ledger.say(&kit, "before".to_owned()).await?;
+    bench.disk.arm(Fault::once(Kind::Sync, at, Failure::Io));
+    let delete = Op::DeleteSession { session: doomed, force: false };
+    let mut over = kit.store.commit(kit.commit().op(delete)).await.is_err();
+    for commit in 0..12 {
+        over |= bench.disk.failed() > 0;
+        let answer = ledger.say(&kit, format!("word {commit}")).await;
+        ensure!(!over || answer.is_err(), "commit {commit} was acknowledged after a sync that failed");
+        over |= answer.is_err();
+    }
+    bench.close(kit).await;
+    bench.holds(std::slice::from_ref(&ledger), cx.seed(), 2).await
 }
 
 async fn sync_fails(cx: &Context, bench: &Bench, at: u64) -> Outcome {
@@ -170,8 +193,23 @@ async fn sync_fails(cx: &Context, bench: &Bench, at: u64) -> Outcome {
             poisoned = true;
         }
     }
+    if poisoned && let Some(maintenance) = kit.store.maintenance() {
+        chore_refused(maintenance.purge().await, "a purge")?;
+        chore_refused(maintenance.compact().await, "a compaction")?;
+    }
     bench.close(kit).await;
     bench.holds(std::slice::from_ref(&ledger), cx.seed(), 3).await
+}
+
+/// A chore writes too, so it may not be done either.
+fn chore_refused<T: std::fmt::Debug>(answer: turnkeep_core::Result<T>, chore: &str) -> Outcome {
+    match answer {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+        answer => {
+            ensure_refused!(answer, ErrorKind::Poisoned, "{chore} after a commit of unknown outcome");
+            Ok(())
+        }
+    }
 }
 
 /// Smoke: 2 disks. Full: 12, with more or less room left.
@@ -229,21 +267,23 @@ async fn fills(cx: &Context, bench: &Bench, room: u64) -> Outcome {
 
 /// Smoke: 2 calls of each kind. Full: 16.
 pub(super) async fn dur_009_whatever_call_fails_no_answer_is_wrong(cx: &Context) -> Outcome {
-    const FAULTS: [(Kind, Failure); 8] = [
-        (Kind::Write, Failure::Io),
-        (Kind::Write, Failure::Full),
-        (Kind::SetLen, Failure::Io),
-        (Kind::SetLen, Failure::Full),
-        (Kind::Sync, Failure::Io),
-        (Kind::Read, Failure::Io),
-        (Kind::Create, Failure::Io),
-        (Kind::Remove, Failure::Io),
+    // From the opening on, or only once the store is open.
+    const FAULTS: [(Kind, Failure, bool); 9] = [
+        (Kind::Write, Failure::Io, false),
+        (Kind::Write, Failure::Full, false),
+        (Kind::SetLen, Failure::Io, false),
+        (Kind::SetLen, Failure::Full, false),
+        (Kind::Sync, Failure::Io, false),
+        (Kind::Read, Failure::Io, false),
+        (Kind::Read, Failure::Io, true),
+        (Kind::Create, Failure::Io, false),
+        (Kind::Remove, Failure::Io, false),
     ];
-    for (kind, failure) in FAULTS {
+    for (kind, failure, late) in FAULTS {
         let mut pass = cx.seed() % 3;
         for _ in 0..cx.scaled(2, 16, 200) {
             let bench = Bench::new(cx).await?;
-            let outcome = call_fails(cx, &bench, Fault::once(kind, pass, failure)).await;
+            let outcome = call_fails(cx, &bench, Fault::once(kind, pass, failure), late).await;
             let failed = bench.disk.failed();
             let about = format!("{kind:?} {pass} failed with {failure:?}");
             bench.end(outcome.map_err(|stop| stop.about(&about))).await?;
@@ -265,7 +305,7 @@ fn is_honest(error: &Error, what: &str) -> Outcome {
     Ok(())
 }
 
-async fn call_fails(cx: &Context, bench: &Bench, fault: Fault) -> Outcome {
+async fn call_fails(cx: &Context, bench: &Bench, fault: Fault, late: bool) -> Outcome {
     let kit = bench.open().await?;
     let mut ledger = Ledger::begin(&kit, "s").await?;
     let doomed = kit.create("doomed").await?;
@@ -273,21 +313,33 @@ async fn call_fails(cx: &Context, bench: &Bench, fault: Fault) -> Outcome {
     ledger.say(&kit, "before".to_owned()).await?;
     kit.store.close().await?;
 
-    bench.disk.arm(fault);
+    let mut in_doubt = fault.kind != Kind::Read;
+    if !late {
+        bench.disk.arm(fault.clone());
+    }
     let mut open = bench.try_open().await?;
     if let Err(error) = &open {
         is_honest(error, "opening")?;
         open = bench.try_open().await?;
     }
     let kit = open.map_err(|error| Stop::fail(format!("the second opening, without a fault: {error}")))?;
+    if late {
+        bench.disk.arm(fault);
+    }
+    if let Err(error) = kit.store.entries(&kit.committed(&doomed)).await {
+        is_honest(&error, "a read")?;
+    }
     let words = "some words ".repeat(900);
     for round in 0..4 {
-        if let Err(error) = ledger.say(&kit, format!("{round} {words}")).await {
-            is_honest(&error, "a commit")?;
-        }
+        let said = ledger.say(&kit, format!("{round} {words}")).await;
         let record = kit.commit().op(Op::PutRecord(put("c", "k", &format!("{round}"))));
-        if let Err(error) = kit.store.commit(record).await {
+        for error in [said, kit.store.commit(record).await].into_iter().filter_map(Result::err) {
             is_honest(&error, "a commit")?;
+            in_doubt |= error.kind() == ErrorKind::CommitUnknown;
+            ensure!(
+                in_doubt || error.kind() != ErrorKind::Poisoned,
+                "a read that failed poisoned the store: {error}"
+            );
         }
         match kit.store.entries(&kit.committed(&ledger.session)).await {
             Ok(page) => {

@@ -27,10 +27,13 @@ pub(super) async fn res_009_receipts_that_nobody_can_ask_for_are_removed(cx: &Co
         cx.clock().ok_or_else(|| Stop::not_run("the backend takes no clock, and seven days are long"))?;
     let mut kit = cx.kit().await?;
     let change = |kit: &Kit| kit.commit().op(Op::PutRecord(put("c", "k", "1")));
+    let mut beside = kit.in_workspace("beside");
     kit.apply(change(&kit)).await?;
+    beside.apply(change(&beside)).await?;
     let before = rows(cx).await?;
-    for _ in 0..REQUESTS {
-        kit.apply(change(&kit).request(Request::in_workspace(kit.request_id()))).await?;
+    for at in 0..REQUESTS {
+        let kit = if at % 2 == 0 { &kit } else { &beside };
+        kit.apply(change(kit).request(Request::in_workspace(kit.request_id()))).await?;
     }
     ensure!(rows(cx).await? >= before + REQUESTS, "the harness does not count the receipts");
     let last = change(&kit).request(Request::in_workspace(kit.request_id()));
@@ -44,10 +47,13 @@ pub(super) async fn res_009_receipts_that_nobody_can_ask_for_are_removed(cx: &Co
     clock.advance_ms(REQUEST_MS);
     // How often a running store looks is its own affair; one that is opened looks soon.
     if cx.manifest.capabilities.persistent {
+        drop(beside);
         kit = cx.reopen(kit).await?;
+        beside = kit.in_workspace("beside");
     }
     for _ in 0..COMMITS {
         kit.apply(change(&kit)).await?;
+        beside.apply(change(&beside)).await?;
         if let Some(maintenance) = kit.store.maintenance() {
             maintenance.purge().await?;
         }

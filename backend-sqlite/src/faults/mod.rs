@@ -1,6 +1,8 @@
 //! Deliberate faults in our SQL: see `turnkeep_core::mutant`. A fault takes a piece of a statement out, or puts another
 //! one there, so that the statements themselves stay as they are.
 
+mod checks;
+
 use std::borrow::Cow;
 
 use turnkeep_core::mutant;
@@ -92,6 +94,10 @@ const FAULTS: &[Fault] = &[
 
 /// The text of a statement, with the fault that this process commits.
 pub(crate) fn in_statement(text: &str) -> Cow<'_, str> {
+    checks::list(text);
+    if let Some(broken) = checks::broken(text) {
+        return Cow::Owned(broken);
+    }
     match FAULTS.iter().find(|fault| mutant::is(fault.name) && text.contains(fault.of)) {
         Some(fault) => Cow::Owned(text.replacen(fault.piece, fault.by, 1)),
         None => Cow::Borrowed(text),
