@@ -89,6 +89,9 @@ impl Writer {
     /// `Busy` while long work reads the store, and whatever the engine answers.
     pub(crate) fn compact(&mut self) -> Result<()> {
         self.check_poison()?;
+        if mutant::is("redb/compacts-nothing") {
+            return Ok(());
+        }
         let done = self.database.compact();
         if let Err(error) = &done
             && error.kind() != turnkeep_core::ErrorKind::Busy

@@ -5,12 +5,12 @@ use turnkeep_core::{ErrorKind, Result};
 
 use crate::clause::Need;
 use crate::context::Context;
-use crate::kit::user;
+use crate::kit::{Kit, user};
 use crate::verdict::{Outcome, Stop};
 
 clauses! { ($) capabilities_tests;
     "CAP-001" cap_001_what_is_not_declared_refuses_and_does_nothing {
-        title: "A capability that is declared works; one that is not answers Unsupported and changes nothing.",
+        title: "A capability that is declared works, and a compaction gives room back; one that is not answers Unsupported and changes nothing.",
         why: "A call that degrades silently is believed to have worked.",
         catches: "a backend whose missing search answers an empty page",
     }
@@ -76,6 +76,30 @@ async fn cap_001_what_is_not_declared_refuses_and_does_nothing(cx: &Context) -> 
             "workspaces that have anything"
         );
     }
+    if has.compact {
+        gives_room_back(&kit).await?;
+    }
+    Ok(())
+}
+
+/// What a purge leaves unused, a compaction gives back to the disk.
+async fn gives_room_back(kit: &Kit) -> Outcome {
+    let maintenance = kit.store.maintenance();
+    let maintenance =
+        maintenance.ok_or_else(|| Stop::fail("compact is declared, but there is no maintenance"))?;
+    let large = kit.create("large").await?;
+    for _ in 0..4 {
+        let words = "many words, ".repeat(3_000);
+        kit.append(&large, (0..8).map(|at| user(&format!("{at} {words}"))).collect()).await?;
+    }
+    // Whatever a log held is in its place then.
+    maintenance.compact().await?;
+    let before = maintenance.stats().await?.bytes;
+    kit.delete(&large).await?;
+    maintenance.purge().await?;
+    maintenance.compact().await?;
+    let after = maintenance.stats().await?.bytes;
+    ensure!(after < before, "a compaction with much to give back left {after} of {before} bytes");
     Ok(())
 }
 

@@ -45,6 +45,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ],
     ),
     mutant(
+        "redb/compacts-nothing",
+        "A compaction leaves the file as it is.",
+        On::Redb,
+        &[("CAP-001", "a compaction with much to give back left")],
+    ),
+    mutant(
         "redb/dead-child-stays-listed",
         "A deleted session stays among its parent's children.",
         On::Redb,

@@ -40,6 +40,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("DUR-002", "lines, lost: "), ("RST-003", "was refused: there is no such entry")],
     ),
     mutant(
+        "sqlite/compacts-nothing",
+        "A compaction leaves the file as it is.",
+        On::Sqlite,
+        &[("CAP-001", "a compaction with much to give back left")],
+    ),
+    mutant(
         "sqlite/deleted-by-id-only",
         "A deleted session is only hidden.",
         On::Sqlite,
