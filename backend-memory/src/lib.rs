@@ -34,7 +34,8 @@ use turnkeep_core::limits::SLICE_ROWS;
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::mutant;
 use turnkeep_core::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
+    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
+    SessionQuery,
 };
 use turnkeep_core::rules::{self, Stamp};
 use turnkeep_core::{
@@ -206,6 +207,10 @@ impl Store for MemoryStore {
     async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
         let data = &self.handle.data;
         self.read("lease", |tables| Ok(tables.lease(key, self.now(), |owner| data.liveness(owner))))
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
+        self.read("search", |tables| tables.search(query, &self.handle.info.limits))
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {

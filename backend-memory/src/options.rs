@@ -99,6 +99,7 @@ impl MemoryOptions {
         info.format = 1;
         info.limits = self.limits.clone();
         let mut capabilities = Capabilities::NONE;
+        capabilities.search = true;
         capabilities.persistent = data.name().is_some();
         capabilities.owner_liveness = true;
         info.capabilities = capabilities;

@@ -152,6 +152,7 @@ fn info(options: &RedbOptions, path: &Path, owner: OwnerId) -> StoreInfo {
     info.format = FORMAT;
     info.limits = options.limits.clone();
     let mut capabilities = Capabilities::NONE;
+    capabilities.search = true;
     capabilities.persistent = true;
     capabilities.owner_liveness = true;
     capabilities.backup = true;

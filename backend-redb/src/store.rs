@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use turnkeep_core::local::{GroupCommitter, Handles, Readers, random_owner};
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
+    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
+    SessionQuery,
 };
 use turnkeep_core::{Clock, Commit, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo};
 
@@ -192,6 +193,11 @@ impl Store for RedbStore {
         let (key, owners) = (key.clone(), self.handle.shared.owners.clone());
         let now = self.handle.shared.clock.now();
         self.read("lease", move |source| read::lease(source, &key, now, &owners)).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
+        let (query, limits) = (query.clone(), self.handle.info.limits.clone());
+        self.read("search", move |source| read::search(source, &query, &limits)).await
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {

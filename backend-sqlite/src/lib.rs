@@ -38,5 +38,6 @@ mod statement;
 mod store;
 mod write;
 
+pub use migrate::{UpgradeProgress, UpgradeStep};
 pub use options::{SqliteOptions, Synchronous};
 pub use store::SqliteStore;

@@ -9,6 +9,7 @@ use turnkeep_core::{Capabilities, Error, ErrorKind, Result, StoreInfo};
 use crate::connection::{self, Journal};
 use crate::error::{is_wal_impossible, sql};
 use crate::files::Files;
+use crate::migrate;
 use crate::options::SqliteOptions;
 use crate::owners::Owners;
 use crate::probe::{self, Found};
@@ -39,7 +40,7 @@ fn open_steps(options: SqliteOptions) -> Result<SqliteStore> {
     let owner_lock = OwnerLock::acquire(&owners.folder, owners.me).ok();
     let info = info(&options, &files, journal, &owners, owner_lock.is_some());
     let turn = WriteLock::open(&files.write_lock)?;
-    let writer = Writer::new(conn, options.clock.clone(), owners.clone(), owner_lock, turn)?;
+    let writer = Writer::new(conn, &options, owners.clone(), owner_lock, turn)?;
     let mut settings = CommitterOptions::new("turnkeep-write");
     settings.busy = options.busy_timeout;
     settings.group = options.group;
@@ -102,25 +103,29 @@ fn in_turn(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result<
     }
     let journal = connection::use_wal(&conn, deadline)?;
     if journal == Journal::Wal {
-        match make(&mut conn, found) {
+        match make(&mut conn, found, files, options) {
             Ok(()) => return Ok((conn, Journal::Wal)),
             Err(error) if wal_is_impossible(&error) => {}
             Err(error) => return Err(error),
         }
     }
     connection::use_rollback(&conn)?;
-    make(&mut conn, found)?;
+    make(&mut conn, found, files, options)?;
     Ok((conn, Journal::Rollback))
 }
 
-/// Writes the tables, or a mark if they are there: the proof that commits work in this journal.
-fn make(conn: &mut Connection, found: Found) -> Result<()> {
+/// Writes the tables, or brings them up to date, and then a mark: the proof that commits work in this journal.
+fn make(conn: &mut Connection, found: Found, files: &Files, options: &SqliteOptions) -> Result<()> {
     conn.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
-    if found == Found::Empty {
-        let transaction =
-            conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sql)?;
-        schema::create(&transaction)?;
-        transaction.commit().map_err(sql)?;
+    match found {
+        Found::Empty => {
+            let transaction =
+                conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sql)?;
+            schema::create(&transaction)?;
+            transaction.commit().map_err(sql)?;
+        }
+        Found::Older(_) => migrate::upgrade(conn, files, options)?,
+        Found::Ours => {}
     }
     connection::probe_write(conn).map_err(sql)
 }
@@ -161,6 +166,7 @@ fn info(
     info.format = schema::FORMAT.unsigned_abs();
     info.limits = options.limits.clone();
     let mut capabilities = Capabilities::NONE;
+    capabilities.search = true;
     capabilities.multi_process = true;
     capabilities.persistent = true;
     capabilities.owner_liveness = liveness;

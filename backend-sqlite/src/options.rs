@@ -8,6 +8,7 @@ use turnkeep_core::limits::{GROUP_COMMITS, Limits};
 use turnkeep_core::{Clock, Durability, Result, SystemClock};
 
 use crate::SqliteStore;
+use crate::migrate::{Reporter, UpgradeProgress};
 
 /// When the engine waits for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct SqliteOptions {
     pub(crate) vfs: Option<String>,
     pub(crate) files: turnkeep_core::local::Files,
     pub(crate) damaged: bool,
+    pub(crate) search_index: bool,
+    pub(crate) reporter: Reporter,
 }
 
 impl SqliteOptions {
@@ -71,6 +74,8 @@ impl SqliteOptions {
             vfs: None,
             files: turnkeep_core::local::Files::default(),
             damaged: false,
+            search_index: true,
+            reporter: Reporter::default(),
         }
     }
 
@@ -116,6 +121,22 @@ impl SqliteOptions {
         self
     }
 
+    /// Whether this handle keeps the index for searches up, while nobody commits. Without it searches give the same
+    /// answers and read all that is not indexed; another handle that indexes catches up.
+    #[must_use]
+    pub fn search_index(mut self, index: bool) -> Self {
+        self.search_index = index;
+        self
+    }
+
+    /// Told how far the upgrade of a store is that has an older format. Opening upgrades by itself, after a backup
+    /// beside the database; nothing is reported where there is nothing to upgrade.
+    #[must_use]
+    pub fn on_upgrade(mut self, report: impl Fn(&UpgradeProgress) + Send + Sync + 'static) -> Self {
+        self.reporter = Reporter::new(report);
+        self
+    }
+
     /// Trades durability for speed. `StoreInfo::durability` says what is left of it.
     #[doc(hidden)]
     #[must_use]
@@ -152,7 +173,8 @@ impl SqliteOptions {
     ///
     /// # Errors
     /// `Invalid` for a path that can be no database of ours, `Corrupt`, `NewerFormat`, `OlderFormat`, `ReadOnly`,
-    /// `Busy` when others hold it for longer than the timeout, `Full`, `Io`. Nothing is changed on an error.
+    /// `Busy` when others hold it for longer than the timeout, `Full`, `Io`. Nothing is changed on an error; one that
+    /// an upgrade met names the backup that was made.
     pub async fn open(self) -> Result<SqliteStore> {
         // Should nobody be waiting any more, the store is closed again by its drop.
         on_a_thread("turnkeep-open", move || self.open_blocking()).await

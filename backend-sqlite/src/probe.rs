@@ -9,7 +9,7 @@ use turnkeep_core::{Error, ErrorKind, Result};
 use crate::error::sql;
 use crate::files::Files;
 use crate::migrate::{check_format, identity};
-use crate::schema::{APPLICATION_ID, OBJECTS, stored_objects};
+use crate::schema::{self, APPLICATION_ID, FORMAT};
 
 /// The oldest engine without the fault that could damage a database when its log was begun anew.
 pub(crate) const OLDEST_ENGINE: i32 = 3_051_003;
@@ -40,7 +40,7 @@ pub(crate) fn peek(path: &Path) -> Result<()> {
     let Ok((id, format)) = identity(&conn) else { return Ok(()) };
     if id == APPLICATION_ID {
         // An older or missing format may be a database in the making, or one whose log has more.
-        return if format > crate::schema::FORMAT { check_format(format) } else { Ok(()) };
+        return if format > FORMAT { check_format(format) } else { Ok(()) };
     }
     if id != 0 { Err(foreign(path, id)) } else { Ok(()) }
 }
@@ -81,12 +81,14 @@ pub(crate) enum Found {
     Empty,
     /// Ours, in the format of this version.
     Ours,
+    /// Ours, in an older format that can be upgraded.
+    Older(i32),
 }
 
 /// Looks at a database under its locks, log included.
 ///
 /// # Errors
-/// `Invalid` for another program's, `NewerFormat`, `OlderFormat`, `Corrupt`.
+/// `Invalid` for another program's, `NewerFormat`, `OlderFormat` for one that nobody knows, `Corrupt`.
 pub(crate) fn inspect(conn: &Connection, path: &Path) -> Result<Found> {
     conn.execute_batch("BEGIN").map_err(|error| unreadable(error, path))?;
     let found = inspect_within(conn, path);
@@ -96,32 +98,22 @@ pub(crate) fn inspect(conn: &Connection, path: &Path) -> Result<Found> {
     found
 }
 
-fn inspect_within(conn: &Connection, path: &Path) -> Result<Found> {
+/// As [`inspect`], in a transaction that is open.
+pub(crate) fn inspect_within(conn: &Connection, path: &Path) -> Result<Found> {
     let (id, format) = identity(conn).map_err(|error| unreadable(error, path))?;
     if id == APPLICATION_ID {
-        check_format(format).map_err(|error| error.with("path", path.display()))?;
-        check_tables(conn, path)?;
-        return Ok(Found::Ours);
+        let at = |error: Error| error.with("path", path.display());
+        let older = (1..FORMAT).contains(&format);
+        if !older {
+            check_format(format).map_err(at)?;
+        }
+        schema::check(conn, format.min(FORMAT)).map_err(at)?;
+        return Ok(if older { Found::Older(format) } else { Found::Ours });
     }
     let objects: i64 = conn
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(|error| unreadable(error, path))?;
     if id != 0 || format != 0 || objects > 0 { Err(foreign(path, id)) } else { Ok(Found::Empty) }
-}
-
-/// Every table and index of the format must be there as it was made. More may be: people add views and indexes.
-fn check_tables(conn: &Connection, path: &Path) -> Result<()> {
-    let stored = stored_objects(conn).map_err(|error| error.with("path", path.display()))?;
-    let missing = OBJECTS.iter().find(|object| !stored.iter().any(|stored| stored == *object));
-    match missing {
-        None => Ok(()),
-        Some(object) => Err(Error::new(
-            ErrorKind::Corrupt,
-            "a table of the database is missing or was changed; restore a backup",
-        )
-        .with("path", path.display())
-        .with("table", object.split(['(', '\n']).next().unwrap_or_default().trim())),
-    }
 }
 
 fn unreadable(error: rusqlite::Error, path: &Path) -> Error {

@@ -1,7 +1,7 @@
-//! The tables of format 1. `docs/format.md` explains them to people.
+//! The tables, by the format that brought them. `docs/format.md` explains them to people.
 
 use rusqlite::Connection;
-use turnkeep_core::Result;
+use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::sql;
 
@@ -9,7 +9,7 @@ use crate::error::sql;
 pub(crate) const APPLICATION_ID: i32 = 0x5475_4B65;
 
 /// The format that this version reads and writes.
-pub(crate) const FORMAT: i32 = 1;
+pub(crate) const FORMAT: i32 = 2;
 
 /// Bytes of a page. Entries are about 1 KiB; at 4 KiB a page wastes more and a scan takes more steps.
 pub(crate) const PAGE_SIZE: i64 = 8192;
@@ -22,8 +22,39 @@ macro_rules! active_states {
 }
 pub(crate) use active_states;
 
-/// Every table and index, in the order of creation.
-pub(crate) const OBJECTS: &[&str] = &[
+/// What format 2 brought: the index for searches. It keeps no text, only which words stand where; the words are made
+/// by `turnkeep_core::query::words_of`, in lower case and of letters and digits alone, so that the simplest of the
+/// engine's tokenizers gives them back as they are.
+const FORMAT_2: &[&str] = &[
+    "CREATE VIRTUAL TABLE search USING fts5(words, content='', contentless_delete=1, tokenize='ascii')",
+    "CREATE TABLE indexed (
+    skey    INTEGER PRIMARY KEY REFERENCES sessions (skey),
+    through INTEGER NOT NULL -- entries up to this number are in the index
+) STRICT",
+];
+
+/// Every table and index of a format, in the order of creation.
+pub(crate) fn objects(format: i32) -> impl Iterator<Item = &'static str> {
+    [(1, FORMAT_1), (2, FORMAT_2)]
+        .into_iter()
+        .filter(move |(since, _)| *since <= format)
+        .flat_map(|(_, objects)| objects.iter().copied())
+}
+
+/// Brings the tables of one format to those of the next, in an open transaction. Rows of earlier formats stay as they
+/// are.
+///
+/// # Errors
+/// What the engine answers.
+pub(crate) fn step_up(conn: &Connection, to: i32) -> Result<()> {
+    for object in objects(to).skip(objects(to - 1).count()) {
+        conn.execute_batch(object).map_err(sql)?;
+    }
+    conn.pragma_update(None, "user_version", to).map_err(sql)
+}
+
+/// Every table and index of format 1.
+const FORMAT_1: &[&str] = &[
     "CREATE TABLE meta (
     name  TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
@@ -213,8 +244,8 @@ pub(crate) const OBJECTS: &[&str] = &[
 
 /// Creates every table in an open transaction, and marks the file as ours.
 pub(crate) fn create(conn: &Connection) -> Result<()> {
-    for object in OBJECTS {
-        conn.execute_batch(object).map_err(sql)?;
+    for format in 1..=FORMAT {
+        step_up(conn, format)?;
     }
     conn.execute(
         "INSERT INTO meta (name, value) VALUES ('about', 'turnkeep store; docs/format.md of turnkeep explains it'),
@@ -222,12 +253,29 @@ pub(crate) fn create(conn: &Connection) -> Result<()> {
         [concat!("turnkeep-sqlite ", env!("CARGO_PKG_VERSION"))],
     )
     .map_err(sql)?;
-    conn.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)?;
-    conn.pragma_update(None, "user_version", FORMAT).map_err(sql)
+    conn.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)
+}
+
+/// Every table and index of a format must be there as it was made. More may be: people add views and indexes. The ends
+/// of lines are no part of what was made: a program that was built from files with other ones makes the same.
+///
+/// # Errors
+/// `Corrupt`, with what is missing or was changed.
+pub(crate) fn check(conn: &Connection, format: i32) -> Result<()> {
+    let stored = stored_objects(conn)?;
+    let lines = |text: &str| text.replace('\r', "");
+    match objects(format).find(|object| !stored.iter().any(|stored| lines(stored) == lines(object))) {
+        None => Ok(()),
+        Some(object) => Err(Error::new(
+            ErrorKind::Corrupt,
+            "a table of the database is missing or was changed; restore a backup",
+        )
+        .with("table", object.split(['(', '\n']).next().unwrap_or_default().trim())),
+    }
 }
 
 /// The text of every table and index that a database has, by name.
-pub(crate) fn stored_objects(conn: &Connection) -> Result<Vec<String>> {
+fn stored_objects(conn: &Connection) -> Result<Vec<String>> {
     let mut statement = conn
         .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name")
         .map_err(sql)?;

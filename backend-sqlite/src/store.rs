@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use turnkeep_core::local::{GroupCommitter, Readers};
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
+    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
+    SessionQuery,
 };
 use turnkeep_core::{Commit, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo};
 
@@ -119,6 +120,11 @@ impl Store for SqliteStore {
         let (key, owners) = (key.clone(), self.inner.owners.clone());
         let now = self.inner.options.clock.now();
         self.inner.readers.read("lease", move |conn| read::lease(conn, &key, now, &owners)).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
+        let (query, limits) = (query.clone(), self.inner.info.limits.clone());
+        self.inner.readers.read("search", move |conn| read::search(conn, &query, &limits)).await
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {

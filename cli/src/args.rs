@@ -11,6 +11,7 @@ Examples:
   turnkeep chat --say \"hello\"                begin a session
   turnkeep chat --last --say \"go on\"         continue it, also from another process
   turnkeep sessions list                      all sessions of this workspace
+  turnkeep sessions search group commit       what was said, best hits first
   turnkeep sessions show --last               one conversation
   turnkeep import FILE.jsonl                  an export, or a session of the pi coding agent
   turnkeep export ID --output FILE.jsonl      everything of a session, byte for byte
@@ -119,6 +120,8 @@ pub(crate) enum Sessions {
     List(List),
     /// Make an empty session
     New(New),
+    /// Search what was said, best hits first
+    Search(Search),
     /// Show a session: its conversation and its runs
     Show(Show),
     /// Continue a session, as `chat --session` does
@@ -157,6 +160,8 @@ pub(crate) enum Store {
     Repair(RepairStore),
     /// Remove deleted sessions for good, and give unused space back
     Compact,
+    /// Bring a store of an older version up to date. Every command does so by itself; this one says what was done
+    Migrate,
 }
 
 /// `turnkeep store copy`
@@ -271,6 +276,30 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) all: bool,
 }
+
+/// `turnkeep sessions search`
+#[derive(Debug, Args)]
+#[command(after_help = SEARCH_EXAMPLES)]
+pub(crate) struct Search {
+    /// The words; each must be there, from the beginning of a word on. Every sign stands for itself
+    #[arg(value_name = "TEXT", required = true, num_args = 1..)]
+    pub(crate) text: Vec<String>,
+    /// Only in this session: its id, or a beginning of it that fits no other
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// At most so many hits
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Also in sessions of sub-agents
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+const SEARCH_EXAMPLES: &str = "\
+Examples:
+  turnkeep sessions search group commit         entries with both words, those with the phrase first
+  turnkeep sessions search C++                  signs count
+  turnkeep sessions search --session 01a parse  in one session; finds parser and parsing, too";
 
 /// `turnkeep sessions new`
 #[derive(Debug, Args)]

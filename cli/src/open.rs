@@ -14,6 +14,7 @@ use turnkeep::{
 use crate::args::Global;
 use crate::exit;
 use crate::failure::{Failure, Outcome};
+use crate::output::upgrade::Upgrades;
 use crate::output::{note, text};
 
 /// The name under which state is kept: `~/.turnkeep`, `TURNKEEP_STATE_HOME`, `.turnkeep/workspace-id`.
@@ -89,10 +90,28 @@ impl Url {
         self.path() == other.path() || real(self).is_some_and(|path| Some(path) == real(other))
     }
 
-    /// Opens it; also one that a first look finds damaged, if `damaged` says so.
-    pub(crate) async fn open(&self, wait: Option<Duration>, damaged: bool) -> Outcome<Arc<dyn Store>> {
+    /// Opens it; also one that a first look finds damaged, if `damaged` says so. One of an older version is brought up
+    /// to date, and this says so.
+    pub(crate) async fn open(&self, global: &Global, damaged: bool) -> Outcome<Arc<dyn Store>> {
+        let upgrades = Upgrades::default();
+        let store = self.open_watched(global, damaged, &upgrades).await?;
+        upgrades.tell(global.json);
+        Ok(store)
+    }
+
+    async fn open_watched(
+        &self,
+        global: &Global,
+        damaged: bool,
+        upgrades: &Upgrades,
+    ) -> Outcome<Arc<dyn Store>> {
         match self {
-            Self::Sqlite(path) => accepted(sqlite(path, wait).damaged(damaged).open().await),
+            Self::Sqlite(path) => {
+                let options = sqlite(path, global.wait()).damaged(damaged).on_upgrade(upgrades.watch());
+                let opened = options.open().await;
+                upgrades.end();
+                accepted(opened)
+            }
             Self::Redb(path) => accepted(RedbOptions::new(path).damaged(damaged).open().await),
             Self::Memory => Ok(Arc::new(MemoryStore::new())),
         }
@@ -136,6 +155,14 @@ pub(crate) async fn workspace(global: &Global) -> Outcome<Workspace> {
 
 /// As [`workspace`], and says where it is.
 pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
+    let upgrades = Upgrades::default();
+    let opened = open_watched(global, &upgrades).await?;
+    upgrades.tell(global.json);
+    Ok(opened)
+}
+
+/// As [`open`], but leaves it to the caller to tell of an upgrade.
+pub(crate) async fn open_watched(global: &Global, upgrades: &Upgrades) -> Outcome<Opened> {
     let wait = global.wait();
     let named = global.store.as_deref().map(|url| Url::parse("--store", url)).transpose()?;
     let dir = if named == Some(Url::Memory) { None } else { Some(locate(global).await?) };
@@ -144,7 +171,7 @@ pub(crate) async fn open(global: &Global) -> Outcome<Opened> {
         (Some(dir), None) => (Url::Sqlite(dir.database()), dir.id()?),
         (None, _) => (Url::Memory, WorkspaceId::new("memory")?),
     };
-    let store = url.open(wait, false).await?;
+    let store = url.open_watched(global, false, upgrades).await?;
     let mut options = WorkspaceOptions::default();
     if let Some(wait) = wait {
         options = options.wait(wait);

@@ -27,6 +27,7 @@ const GROUPS: &[&[Clause]] = &[
     clauses::branches::CLAUSES,
     clauses::restore::CLAUSES,
     clauses::group::CLAUSES,
+    clauses::search::CLAUSES,
     clauses::capabilities::CLAUSES,
     clauses::model::CLAUSES,
 ];
@@ -60,6 +61,7 @@ const NAMES: &[(&str, &str)] = &[
     ("BRA", "Branches"),
     ("RST", "Restore and purge"),
     ("GRP", "Group commit"),
+    ("SEA", "Search"),
     ("CAP", "Capabilities"),
     ("MOD", "Against the model"),
 ];
@@ -117,6 +119,7 @@ macro_rules! conformance_tests {
         $crate::branches_tests!($harness);
         $crate::restore_tests!($harness);
         $crate::group_tests!($harness);
+        $crate::search_tests!($harness);
         $crate::capabilities_tests!($harness);
         $crate::model_tests!($harness);
 
@@ -145,6 +148,7 @@ macro_rules! conformance_tests {
                 &$crate::branches_tests!(@names),
                 &$crate::restore_tests!(@names),
                 &$crate::group_tests!(@names),
+                &$crate::search_tests!(@names),
                 &$crate::capabilities_tests!(@names),
                 &$crate::model_tests!(@names),
             ];

@@ -62,10 +62,10 @@ pub use turnkeep_sessions::{
     DeleteSession, Directories, Draft, EndOfTurn, Entropy, Fate, ForkSession, ForkTitle, Forked, History,
     HistoryItem, Intent, Label, Latest, Lease, Leases, ListRuns, ListSessions, LossSignal, Message, Messages,
     ModeChange, ModelChange, Prune, PruneReport, PrunedSession, RecoveredRun, RecoveryReport, Replay,
-    ReplayPolicy, Retention, Run, RunAppend, RunAtWork, RunError, Runs, Session, Sessions, StateLayout,
-    StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, Turn, TurnEnd, TurnStart, TurnStatus, WaitingFor,
-    Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, channel_lease, named_lease, relation,
-    session_lease,
+    ReplayPolicy, Retention, Run, RunAppend, RunAtWork, RunError, Runs, Search, Session, Sessions,
+    StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, Turn, TurnEnd, TurnStart, TurnStatus,
+    WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, channel_lease, named_lease,
+    relation, session_lease,
 };
 pub use turnkeep_sessions::{identity, message, redact, replay, state, transfer};
 
@@ -113,7 +113,7 @@ pub use turnkeep_memory::{MemoryOptions, MemoryStore};
 #[cfg(feature = "redb")]
 pub use turnkeep_redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
-pub use turnkeep_sqlite::{SqliteOptions, SqliteStore};
+pub use turnkeep_sqlite::{SqliteOptions, SqliteStore, UpgradeProgress, UpgradeStep};
 
 /// Compiles the example of the project's README.
 #[cfg(doctest)]

@@ -36,6 +36,7 @@ fn options(with: OpenWith) -> MemoryOptions {
 impl Harness for MemoryHarness {
     fn manifest(&self) -> Manifest {
         let mut capabilities = Capabilities::NONE;
+        capabilities.search = true;
         capabilities.owner_liveness = true;
         Manifest {
             name: "memory",

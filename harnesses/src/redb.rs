@@ -109,6 +109,7 @@ fn flip(path: &Path) -> std::io::Result<()> {
 impl Harness for RedbHarness {
     fn manifest(&self) -> Manifest {
         let mut capabilities = Capabilities::NONE;
+        capabilities.search = true;
         capabilities.persistent = true;
         capabilities.owner_liveness = true;
         capabilities.backup = true;

@@ -53,15 +53,33 @@ fn connect(site: &Site, flags: OpenFlags) -> rusqlite::Result<Connection> {
 fn count_rows(site: &Site) -> rusqlite::Result<Vec<TableCount>> {
     let conn = connect(site, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut statement = conn.prepare(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+         AND name NOT LIKE 'search%' AND name <> 'indexed' ORDER BY name",
     )?;
     let tables: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let count = |table: String| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| row.get(0))?;
         Ok(TableCount { table, rows: u64::try_from(rows).unwrap_or(0) })
     };
-    tables.into_iter().map(count).collect()
+    let mut counts = tables.into_iter().map(count).collect::<rusqlite::Result<Vec<_>>>()?;
+    for (what, text) in LEFT_IN_THE_INDEX {
+        let rows: i64 = conn.query_row(text, [], |row| row.get(0))?;
+        counts.push(TableCount { table: (*what).to_owned(), rows: u64::try_from(rows).unwrap_or(0) });
+    }
+    Ok(counts)
 }
+
+/// The index for searches grows by itself while nobody commits, so only what it should have lost is counted.
+const LEFT_IN_THE_INDEX: &[(&str, &str)] = &[
+    (
+        "search, of entries that are gone",
+        "SELECT count(*) FROM search_docsize d WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.rid = d.id)",
+    ),
+    (
+        "indexed, of sessions that are gone",
+        "SELECT count(*) FROM indexed i WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.skey = i.skey)",
+    ),
+];
 
 /// Brings everything into the one file, so that damage to it is damage to the store.
 fn settle(site: &Site) -> rusqlite::Result<()> {
@@ -98,6 +116,7 @@ fn flip(path: &Path) -> std::io::Result<()> {
 impl Harness for SqliteHarness {
     fn manifest(&self) -> Manifest {
         let mut capabilities = Capabilities::NONE;
+        capabilities.search = true;
         capabilities.multi_process = true;
         capabilities.persistent = true;
         capabilities.owner_liveness = true;
@@ -161,8 +180,15 @@ impl Harness for SqliteHarness {
     }
 
     async fn fixtures(&self) -> Result<Option<Vec<Fixture>>> {
-        let (bytes, lines) =
+        let first: (&[u8], &str) =
             (include_bytes!("../golden/sqlite-1.bytes"), include_str!("../golden/sqlite-1.jsonl"));
-        Ok(Some(vec![golden::lay_out(FILE, 1, bytes, lines)?]))
+        let second: (&[u8], &str) =
+            (include_bytes!("../golden/sqlite-2.bytes"), include_str!("../golden/sqlite-2.jsonl"));
+        let stores = [(1, first), (2, second)];
+        stores
+            .into_iter()
+            .map(|(format, (bytes, lines))| golden::lay_out(FILE, format, bytes, lines))
+            .collect::<Result<_>>()
+            .map(Some)
     }
 }

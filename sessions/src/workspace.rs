@@ -15,6 +15,7 @@ use crate::recovery::{self, RecoveryReport};
 use crate::redact::Redaction;
 use crate::retention::Retention;
 use crate::runs::WorkspaceRuns;
+use crate::search::Search;
 use crate::sessions::Sessions;
 use crate::state::{Bindings, Projects};
 use crate::transfer::{self, ImportOptions, ImportReport, OnProgress};
@@ -149,6 +150,11 @@ impl Workspace {
     #[must_use]
     pub fn runs(&self) -> WorkspaceRuns {
         WorkspaceRuns::new(self.clone())
+    }
+
+    /// Searches what was said in its sessions, best hits first. The text is literal.
+    pub fn search(&self, text: impl Into<String>) -> Search {
+        Search::new(self.clone(), text.into())
     }
 
     /// Its leases.

@@ -5,6 +5,7 @@ mod events;
 mod ledger;
 mod rows;
 mod runs;
+mod search;
 mod sessions;
 
 use turnkeep_core::model::{Entry, Run, SessionRow};

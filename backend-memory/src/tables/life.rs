@@ -14,6 +14,8 @@ use turnkeep_core::{EntryNo, Error, ErrorKind, Result, RunId, SessionRef};
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(crate) row: SessionRow,
+    /// Grows with every session that is made in the workspace.
+    pub(crate) birth: u64,
     pub(crate) entries: BTreeMap<EntryNo, Arc<Entry>>,
     pub(crate) keys: BTreeMap<EntryKey, EntryNo>,
     pub(crate) segments: BTreeMap<EntryNo, Segment>,
@@ -25,9 +27,10 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) fn new(row: SessionRow) -> Self {
+    pub(crate) fn new(row: SessionRow, birth: u64) -> Self {
         Self {
             row,
+            birth,
             entries: BTreeMap::new(),
             keys: BTreeMap::new(),
             segments: BTreeMap::new(),

@@ -55,6 +55,8 @@ pub struct Tables {
 pub(crate) struct Workspace {
     /// The activity number of the last commit that changed anything but leases and stored receipts; 0 before it.
     pub(crate) mark: u64,
+    /// Sessions that were ever made here.
+    pub(crate) births: u64,
     /// Sessions in use and being built, by id.
     pub(crate) ids: BTreeMap<SessionId, Incarnation>,
     /// The same, the one that changed last first.
@@ -115,7 +117,8 @@ impl Workspace {
             life.row = row;
         } else {
             self.ids.insert(row.id.clone(), row.incarnation);
-            self.lives.insert(session, Life::new(row));
+            self.births += 1;
+            self.lives.insert(session, Life::new(row, self.births));
         }
         self.recent.insert(place);
     }

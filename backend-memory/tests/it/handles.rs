@@ -111,7 +111,7 @@ fn unnamed_stores_share_nothing_and_promise_nothing() {
     assert!(run(two.sessions(&SessionQuery::new(ws()))).unwrap().items.is_empty());
     let info = one.info();
     assert_eq!((info.name, info.durability), ("memory", Durability::D0));
-    assert!(!info.capabilities.persistent && !info.capabilities.search && !info.capabilities.multi_process);
+    assert!(!info.capabilities.persistent && !info.capabilities.multi_process);
     assert!(info.capabilities.owner_liveness);
     assert_ne!(one.info().owner, two.info().owner);
 }
@@ -158,8 +158,6 @@ fn options_give_owner_clock_and_limits() {
 #[test]
 fn what_it_cannot_do_is_unsupported() {
     let store = MemoryStore::new();
-    let query = turnkeep_core::query::SearchQuery::new(ws(), "x");
-    assert_eq!(kind(run(store.search(&query))), ErrorKind::Unsupported);
     let maintenance = store.maintenance().unwrap();
     assert_eq!(kind(run(maintenance.compact())), ErrorKind::Unsupported);
     assert_eq!(kind(run(maintenance.backup(std::path::Path::new("x")))), ErrorKind::Unsupported);

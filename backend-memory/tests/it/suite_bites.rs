@@ -41,7 +41,10 @@ const BROKEN: &[(Twist, &[&str])] = &[
     (Twist::EmptyTextIsNone, &["LIM-002"]),
     (Twist::RoundsTimes, &["RES-006", "LIM-004"]),
     (Twist::CountsIn32Bits, &["LIM-004"]),
-    (Twist::DeletesByArchiving, &["DEL-006", "DEL-001", "DEL-002", "DEL-003", "ID-004", "FRK-004"]),
+    (
+        Twist::DeletesByArchiving,
+        &["SEA-003", "DEL-006", "DEL-001", "DEL-002", "DEL-003", "ID-004", "FRK-004"],
+    ),
     (Twist::ForcesDeletes, &["DEL-005", "LEA-004"]),
     (Twist::ForcesEveryTakeover, &["LEA-001", "LEA-002", "REC-006"]),
     (Twist::NeverExpires, &["CON-006", "REC-006", "LEA-004", "LEA-006"]),
@@ -92,7 +95,10 @@ const BROKEN: &[(Twist, &[&str])] = &[
     (Twist::HidesStreams, &["PAR-006", "MIG-004"]),
     (Twist::HidesLeases, &["CON-006", "LEA-002", "REC-006"]),
     (Twist::ForgetsTheWorkspaceOfRecords, &["ID-003", "REK-001"]),
-    (Twist::SearchFindsNothing, &["CAP-001"]),
+    (Twist::SearchFindsNothing, &["CAP-001", "SEA-002"]),
+    (Twist::SearchStripsSigns, &["SEA-001"]),
+    (Twist::SearchForgetsFilters, &["SEA-004"]),
+    (Twist::SearchRanksByAge, &["SEA-005"]),
 ];
 
 /// What a wrapper around a good store cannot break, or what needs a store that outlives its handles.

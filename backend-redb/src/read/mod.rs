@@ -7,6 +7,7 @@ mod lease;
 mod records;
 mod rows;
 mod runs;
+mod search;
 mod sessions;
 
 pub(crate) use changes::{changes, newest_activity};
@@ -16,6 +17,7 @@ pub(crate) use lease::{lease, stored as stored_lease};
 pub(crate) use records::{owner_state, records, visible};
 pub(crate) use rows::rows;
 pub(crate) use runs::runs;
+pub(crate) use search::search;
 pub(crate) use sessions::{activity_key, session, sessions};
 
 use turnkeep_core::id::SessionId;

@@ -18,6 +18,15 @@ pub(crate) const fn visibility_name(visibility: Visibility) -> &'static str {
     }
 }
 
+pub(crate) fn visibility_of(name: &str) -> Option<Visibility> {
+    match name {
+        "conversation" => Some(Visibility::Conversation),
+        "internal" => Some(Visibility::Internal),
+        "partial" => Some(Visibility::Partial),
+        _ => None,
+    }
+}
+
 /// Reads entries. Kinds, roles, runs and turns repeat from entry to entry; each is kept once.
 pub(crate) struct EntryReader {
     kinds: Intern<EntryKind>,
@@ -43,12 +52,7 @@ impl EntryReader {
     ) -> Result<Option<Entry>> {
         let number = EntryNo::new(number_of(fields.int()?)).ok_or_else(|| fields.damaged())?;
         let on_path = fields.flag()?;
-        let visibility = fields.named(|name| match name {
-            "conversation" => Some(Visibility::Conversation),
-            "internal" => Some(Visibility::Internal),
-            "partial" => Some(Visibility::Partial),
-            _ => None,
-        })?;
+        let visibility = fields.named(visibility_of)?;
         if !fits(on_path, visibility) {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ mod record;
 mod run;
 mod session;
 
-pub(crate) use entry::{ENTRY_COLUMNS, EntryReader, visibility_name};
+pub(crate) use entry::{ENTRY_COLUMNS, EntryReader, visibility_name, visibility_of};
 pub(crate) use event::{EVENT_COLUMNS, STREAM_COLUMNS, event, stream};
 pub(crate) use fields::{Fields, Intern, from_bits, int, to_bits};
 pub(crate) use lease::{lease_row, lease_state_name};

@@ -82,6 +82,7 @@ const FAULTS: &[Fault] = &[
     fault("sqlite/run-copied-active", "FROM (SELECT DISTINCT run", "THEN 'interrupted'", "THEN r.state"),
     // What is removed.
     fault("sqlite/purge-forgets-events", "DELETE FROM events WHERE ekey", "t.skey = ?1", "t.skey = -?1"),
+    fault("sqlite/purge-forgets-the-index", "DELETE FROM search WHERE", "rowid <= ?2", "?2 < 0"),
     fault("sqlite/purge-forgets-segments", "DELETE FROM segments", "skey = ?1", "skey = -?1"),
     fault("sqlite/purge-takes-neighbours", "DELETE FROM entries WHERE rid", "rid <= ?2", "?2 > 0"),
     fault(

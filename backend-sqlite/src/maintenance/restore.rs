@@ -113,7 +113,7 @@ fn check(copy: &Path) -> Result<()> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(probe::immutable(copy), flags).map_err(sql)?;
-    if probe::inspect(&conn, copy)? != Found::Ours {
+    if probe::inspect(&conn, copy)? == Found::Empty {
         return Err(no_backup(copy));
     }
     match verify::verify(&conn)?.damage.into_iter().next() {

@@ -6,6 +6,7 @@ use turnkeep_core::{Payload, Result};
 
 use super::readable::readable;
 use crate::error::sql;
+use crate::migrate::identity;
 use crate::read::Snapshot;
 
 /// Findings of one kind that are named; more say nothing new.
@@ -92,6 +93,20 @@ const RULES: &[(&str, &str)] = &[
              WHERE o.owner = coalesce(r.owner, 0) AND o.wkey = r.wkey AND o.collection = r.collection), 0)"),
 ];
 
+/// The same, of tables that format 2 brought.
+const RULES_OF_THE_INDEX: &[(&str, &str)] = &[
+    (
+        "is in the index for searches and not in the store",
+        "SELECT DISTINCT 'entries of session key ' || (d.id >> 32)
+         FROM search_docsize d WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.rid = d.id)",
+    ),
+    (
+        "is indexed for searches beyond its head",
+        "SELECT 'session ' || s.id FROM indexed i
+         JOIN sessions s ON s.skey = i.skey WHERE i.through > coalesce(s.head, 0)",
+    ),
+];
+
 /// Where JSON is kept: what to call a row, and its column.
 const PAYLOADS: &[&str] = &[
     "SELECT coalesce('session ' || s.id, 'session key ' || (e.rid >> 32)) || ', entry ' || (e.rid & 4294967295), e.payload
@@ -120,7 +135,9 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
     report.sessions = sessions.unsigned_abs();
     report.entries = entries.unsigned_abs();
     foreign_keys(conn, &mut report)?;
-    for (what, text) in RULES {
+    // A backup may be of an older format.
+    let index = if identity(conn).map_err(sql)?.1 < 2 { &[] } else { RULES_OF_THE_INDEX };
+    for (what, text) in RULES.iter().chain(index) {
         let mut statement = conn.prepare(text).map_err(sql)?;
         let places = statement.query_map([], |row| row.get::<_, String>(0)).map_err(sql)?;
         for place in places.take(MOST) {
@@ -134,24 +151,27 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// The engine's own check of every page and index.
+/// The engine's own check of every page and index, the one for searches too.
 fn pages(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
-    let damaged = |what: String| Damage { place: "database pages".to_owned(), what };
-    let mut statement = conn.prepare("PRAGMA integrity_check").map_err(sql)?;
-    let found = statement.query_map([], |row| row.get::<_, String>(0)).map_err(sql)?;
-    for found in found {
-        match found {
-            Ok(found) if found == "ok" => {}
-            Ok(found) => report.damage.push(damaged(found)),
-            // Damage that the check itself stumbles over is a finding and not the end of it.
-            Err(error) if crate::error::kind(&error) == turnkeep_core::ErrorKind::Corrupt => {
-                report.damage.push(damaged(error.to_string()));
-                break;
+    let mut damaged = |what: String| report.damage.push(Damage { place: "database pages".to_owned(), what });
+    let mut check = || -> rusqlite::Result<()> {
+        let mut statement = conn.prepare("PRAGMA integrity_check")?;
+        for found in statement.query_map([], |row| row.get::<_, String>(0))? {
+            match found? {
+                found if found == "ok" => {}
+                found => damaged(found),
             }
-            Err(error) => return Err(sql(error)),
         }
+        Ok(())
+    };
+    match check() {
+        // Damage that the check itself stumbles over is a finding and not the end of it.
+        Err(error) if crate::error::kind(&error) == turnkeep_core::ErrorKind::Corrupt => {
+            damaged(error.to_string());
+            Ok(())
+        }
+        checked => checked.map_err(sql),
     }
-    Ok(())
 }
 
 /// Names the sessions whose entries or runs cannot be read to the end.

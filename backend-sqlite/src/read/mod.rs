@@ -9,6 +9,7 @@ mod plans;
 mod records;
 mod rows;
 mod runs;
+mod search;
 mod sessions;
 mod sql;
 
@@ -24,6 +25,7 @@ pub(crate) use lease::{lease, stored as stored_lease};
 pub(crate) use records::records;
 pub(crate) use rows::rows;
 pub(crate) use runs::runs;
+pub(crate) use search::search;
 pub(crate) use sessions::{session, sessions};
 
 use crate::error::sql;

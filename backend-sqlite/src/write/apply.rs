@@ -23,8 +23,16 @@ pub(super) struct Target<'a> {
     pub(super) wkey: i64,
     /// Raised to the highest activity number written.
     pub(super) activity: &'a mut u64,
-    /// Set when a deleted session waits for the purge.
-    pub(super) deleted: &'a mut bool,
+    pub(super) touched: &'a mut Touched,
+}
+
+/// What a commit leaves to be done.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    /// A deleted session waits for the purge.
+    pub(super) deleted: bool,
+    /// The keys of sessions that got entries, for the index.
+    pub(super) texts: Vec<i64>,
 }
 
 pub(super) fn apply(
@@ -32,10 +40,10 @@ pub(super) fn apply(
     cache: &mut Cache,
     set: &WriteSet,
     activity: &mut u64,
-    deleted: &mut bool,
+    touched: &mut Touched,
 ) -> Result<()> {
     let wkey = cache.workspace_or_new(conn, &set.workspace)?;
-    let mut target = Target { conn, cache, workspace: &set.workspace, wkey, activity, deleted };
+    let mut target = Target { conn, cache, workspace: &set.workspace, wkey, activity, touched };
     for (at, write) in set.writes.iter().enumerate() {
         if mutant::is("sqlite/commit-in-two-halves") && at == set.writes.len() / 2 {
             conn.execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(sql)?;
@@ -59,6 +67,7 @@ impl Target<'_> {
             Write::Entries { session, entries } => self.entries(session, entries),
             Write::Copy { from, to, after, through } => {
                 let (from, to) = (self.life(from)?, self.life(to)?);
+                self.touched.texts.push(to);
                 copy::slice(self.conn, from, to, after.map_or(0, EntryNo::get), through.get())
             }
             Write::Run { run, new } => self.run(run, *new),
@@ -111,6 +120,7 @@ impl Target<'_> {
             "INSERT INTO entries (rid, parent, on_path, kind, role, run, turn, key, visibility,
              at, refs, text, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let skey = self.life(session)?;
+        self.touched.texts.push(skey);
         let mut insert = self.conn.prepared(INSERT).map_err(sql)?;
         for entry in entries {
             let refs = if entry.refs.is_empty() { None } else { Some(json(&entry.refs)?) };

@@ -12,6 +12,7 @@ use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 use crate::error::{commit_is_undoable, sql};
 use crate::statement::Prepare as _;
 use crate::write::Writer;
+use crate::write::index::{self, Indexing};
 use crate::write::purge::{self, ExpiryWalk};
 
 /// Frames in the log from which on it is worth a checkpoint while nobody waits. Fewer would sync too often.
@@ -34,11 +35,13 @@ pub(crate) struct Chores {
     rounds: u32,
     expiry: Option<ExpiryWalk>,
     next_expiry: Instant,
+    pub(super) index: Indexing,
 }
 
 impl Chores {
-    pub(super) fn new(turn: WriteLock) -> Self {
-        Self { turn, deleted_may_wait: false, rounds: 0, expiry: None, next_expiry: Instant::now() }
+    pub(super) fn new(turn: WriteLock, index: bool) -> Self {
+        let (now, index) = (Instant::now(), Indexing::new(index));
+        Self { turn, deleted_may_wait: false, rounds: 0, expiry: None, next_expiry: now, index }
     }
 
     /// There may be deleted sessions to purge.
@@ -148,6 +151,34 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    /// Brings the index for searches further by a slice. Answers whether more is to be done.
+    pub(super) fn index_slice(&mut self) -> bool {
+        if self.poisoned.is_some() {
+            return false;
+        }
+        let mut work = self.chores.index.hand_over();
+        let more = self.in_transaction(|writer| index::slice(&writer.conn, &mut work));
+        if more.is_err() {
+            work.give_up_for_now();
+        }
+        self.chores.index.take_up(work);
+        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            let _ = self.checkpoint();
+        }
+        more.unwrap_or(false)
+    }
+
+    /// A program that ends soon after its commits never rests, so a larger backlog is worked off at its end, for a
+    /// moment and unless somebody else is writing.
+    pub(super) fn index_at_the_end(&mut self) {
+        let until = Instant::now() + index::AT_THE_END;
+        if !self.chores.index.is_worth_the_end(&self.conn) || !self.chores.turn.try_lock().unwrap_or(false) {
+            return;
+        }
+        while self.index_slice() && Instant::now() < until {}
+        self.chores.turn.unlock();
     }
 
     /// Removes a slice of expired requests, if it is time. Answers whether the walk goes on.

@@ -5,6 +5,7 @@ mod cache;
 mod chores;
 mod copy;
 mod facts;
+mod index;
 mod purge;
 mod session;
 
@@ -20,6 +21,7 @@ use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 
 use crate::error::{commit_is_undoable, sql};
 use crate::migrate;
+use crate::options::SqliteOptions;
 use crate::owners::Owners;
 use crate::statement::Prepare as _;
 use crate::write::cache::Cache;
@@ -60,7 +62,7 @@ impl Writer {
     /// When the connection cannot be prepared.
     pub(crate) fn new(
         mut conn: Connection,
-        clock: Arc<dyn Clock>,
+        options: &SqliteOptions,
         owners: Owners,
         owner_lock: Option<OwnerLock>,
         turn: WriteLock,
@@ -74,7 +76,7 @@ impl Writer {
         .map_err(sql)?;
         Ok(Self {
             conn,
-            clock,
+            clock: options.clock.clone(),
             owners,
             owner_lock,
             cache: Cache::default(),
@@ -83,7 +85,7 @@ impl Writer {
             last_activity: 0,
             dirty: false,
             log_pages,
-            chores: Chores::new(turn),
+            chores: Chores::new(turn, options.search_index && !options.damaged),
             poisoned: None,
         })
     }
@@ -112,6 +114,7 @@ impl Writer {
         if !mutant::is("sqlite/purge-forgotten-at-the-start") {
             self.chores.look_for_deleted();
         }
+        self.chores.index.look();
         self.data_version = version;
         Ok(())
     }
@@ -176,11 +179,12 @@ impl Engine for Writer {
 
     fn apply(&mut self, writes: &WriteSet) -> Result<()> {
         self.dirty = true;
-        let mut deleted = false;
-        apply::apply(&self.conn, &mut self.cache, writes, &mut self.last_activity, &mut deleted)?;
-        if deleted {
+        let mut touched = apply::Touched::default();
+        apply::apply(&self.conn, &mut self.cache, writes, &mut self.last_activity, &mut touched)?;
+        if touched.deleted {
             self.chores.look_for_deleted();
         }
+        self.chores.index.note(touched.texts);
         Ok(())
     }
 
@@ -202,7 +206,16 @@ impl Engine for Writer {
         self.keep_house(idle)
     }
 
+    fn rests_after(&self) -> Option<Duration> {
+        if self.poisoned.is_some() { None } else { self.chores.index.wanted_after() }
+    }
+
+    fn rest(&mut self) -> bool {
+        self.index_slice()
+    }
+
     fn close(&mut self) -> Result<()> {
+        self.index_at_the_end();
         // Whoever closes last empties the log; the engine does that itself when the connection goes.
         self.owner_lock = None;
         self.sweep_owners();

@@ -43,6 +43,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
         "DELETE FROM requests WHERE (skey, wkey, id) IN (SELECT skey, wkey, id FROM requests
          WHERE owner = ?1 AND owner IS NOT NULL LIMIT ?2)",
         "DELETE FROM leases WHERE skey = ?1 AND name IN (SELECT name FROM leases WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM indexed WHERE skey IN (SELECT skey FROM indexed WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM session_meta WHERE skey IN (SELECT skey FROM session_meta WHERE skey = ?1 LIMIT ?2)",
     ] {
         if left <= 0 {
@@ -88,6 +89,9 @@ fn entries(conn: &Connection, skey: i64, most: i64) -> Result<i64> {
         }
     }
     let Some(last) = last else { return Ok(0) };
+    conn.prepared("DELETE FROM search WHERE rowid > ?1 AND rowid <= ?2")
+        .and_then(|mut delete| delete.execute([low, last]))
+        .map_err(sql)?;
     let removed = conn
         .prepared("DELETE FROM entries WHERE rid > ?1 AND rid <= ?2")
         .and_then(|mut delete| delete.execute([low, last]))

@@ -29,6 +29,8 @@ pub(super) fn write(target: &mut Target<'_>, row: &SessionRow, change: SessionCh
             target.touch(before)?;
             counters(target, skey, row)?;
             profile(target, skey, row)?;
+            // A session that is sealed is searched from now on.
+            target.touched.texts.push(skey);
             if meta != row.profile.meta {
                 write_meta(target, skey, &row.profile)?;
             }
@@ -161,6 +163,6 @@ pub(super) fn delete(target: &mut Target<'_>, session: &SessionRef) -> Result<()
     let written = target.run_sql("UPDATE sessions SET state = 'deleted' WHERE skey = ?1", [skey])?;
     one_row(written, "sessions")?;
     target.cache.forget(target.wkey, &session.id);
-    *target.deleted = true;
+    target.touched.deleted = true;
     Ok(())
 }

@@ -96,7 +96,7 @@ fn case_43_a_newer_format_is_refused_and_untouched() {
     let (_folder, path) = fresh();
     filled(&path, 3);
     let newer = Connection::open(&path).unwrap();
-    newer.execute_batch("PRAGMA user_version = 2").unwrap();
+    newer.execute_batch("PRAGMA user_version = 3").unwrap();
     drop(newer);
     let error = untouched_refusal(&path);
     assert_eq!(error.kind(), ErrorKind::NewerFormat);
@@ -108,7 +108,7 @@ fn a_newer_format_that_is_only_in_the_log_is_refused_and_the_log_stays() {
     let (folder, path) = fresh();
     filled(&path, 3);
     let newer = Connection::open(&path).unwrap();
-    newer.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA user_version = 2").unwrap();
+    newer.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA user_version = 3").unwrap();
     let log = folder.path().join("state.sqlite3-wal");
     let before = (fs::read(&path).unwrap(), fs::read(&log).unwrap());
     assert_eq!(refusal(&path).kind(), ErrorKind::NewerFormat);
@@ -132,11 +132,11 @@ fn a_writer_of_the_old_format_is_refused_after_an_upgrade_beside_it() {
     let store = open(&path);
     session_of(&store, "s", 1);
     let newer = Connection::open(&path).unwrap();
-    newer.execute_batch("PRAGMA user_version = 2").unwrap();
+    newer.execute_batch("PRAGMA user_version = 3").unwrap();
     let new = crate::support::life("t");
     let commit = turnkeep_core::Commit::new(crate::support::workspace()).op(crate::support::create(&new));
     assert_eq!(block_on(store.commit(commit)).unwrap_err().kind(), ErrorKind::NewerFormat);
-    newer.execute_batch("PRAGMA user_version = 1").unwrap();
+    newer.execute_batch("PRAGMA user_version = 2").unwrap();
     close(&store);
 }
 

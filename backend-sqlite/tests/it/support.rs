@@ -106,3 +106,36 @@ pub(crate) fn texts(store: &SqliteStore, session: &SessionRef) -> Vec<String> {
 pub(crate) fn close(store: &SqliteStore) {
     block_on(store.close()).unwrap();
 }
+
+/// This test program again, running only the test of this name, in a role.
+pub(crate) fn again(test: &str, role: &str, path: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ROLE, role).env(PLACE, path);
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    command
+}
+
+const ROLE: &str = "TURNKEEP_SQLITE_TEST_ROLE";
+const PLACE: &str = "TURNKEEP_SQLITE_TEST_PLACE";
+
+/// The role and the path that this process was started with, if it was.
+pub(crate) fn role() -> Option<(String, PathBuf)> {
+    Some((std::env::var(ROLE).ok()?, PathBuf::from(std::env::var_os(PLACE)?)))
+}
+
+/// A process that is killed and waited for when dropped.
+pub(crate) struct Other(pub(crate) std::process::Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Says a line to the process that started this one. The test program may stand in the middle of a line of its own.
+pub(crate) fn tell(line: impl std::fmt::Display) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    write!(out, "\n{line}\n").and_then(|()| out.flush()).unwrap();
+}

@@ -21,6 +21,7 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
     match command {
         Command::Chat(chat) => chat::run(global, chat, out).await,
         Command::Sessions(args::Sessions::List(list)) => sessions::list::run(global, list, out).await,
+        Command::Sessions(args::Sessions::Search(search)) => sessions::search::run(global, search, out).await,
         Command::Sessions(args::Sessions::New(new)) => sessions::new::run(global, new, out).await,
         Command::Sessions(args::Sessions::Show(show)) => sessions::show::run(global, show, out).await,
         Command::Sessions(args::Sessions::Resume(resume)) => chat::resume(global, resume, out).await,
@@ -38,6 +39,7 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
         Command::Store(args::Store::Verify) => store::verify::run(global, out).await,
         Command::Store(args::Store::Repair(repair)) => store::repair::run(global, repair, out).await,
         Command::Store(args::Store::Compact) => store::compact::run(global, out).await,
+        Command::Store(args::Store::Migrate) => store::migrate::run(global, out).await,
         #[cfg(feature = "certify")]
         Command::Certify(line) => certify::run(global, &line),
     }

@@ -8,6 +8,7 @@ pub(crate) mod session;
 pub(crate) mod style;
 pub(crate) mod text;
 pub(crate) mod time;
+pub(crate) mod upgrade;
 pub(crate) mod words;
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};

@@ -44,6 +44,11 @@ impl Paint {
         self.with(AnsiColor::Green.on_default().bold(), text)
     }
 
+    /// What was searched for.
+    pub(crate) fn hit(self, text: &str) -> String {
+        self.with(AnsiColor::Yellow.on_default().bold(), text)
+    }
+
     /// What did not come to its end.
     pub(crate) fn warn(self, text: &str) -> String {
         self.with(AnsiColor::Yellow.on_default(), text)

@@ -12,6 +12,7 @@ mod lists;
 mod many;
 mod output;
 mod private;
+mod search;
 mod sessions;
 mod store;
 mod talk;

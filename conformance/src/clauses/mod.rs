@@ -24,3 +24,4 @@ pub(crate) mod recovery;
 pub(crate) mod resources;
 pub(crate) mod restore;
 pub(crate) mod runs;
+pub(crate) mod search;

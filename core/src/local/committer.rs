@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::commit::{Commit, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
-use crate::local::job::{Chore, Job, Pending, fill, refuse, session_of, split_late, withdraw_late};
+use crate::local::job::{Chore, Job, Pending, fill, next_job, refuse, session_of, split_late, withdraw_late};
 use crate::local::{CommitFailure, Engine, WriteLock};
 use crate::mutant;
 use crate::rules::{decide, plan, validate};
@@ -174,8 +175,15 @@ impl<E: Engine> Writer<E> {
         let ended = loop {
             if inbox.is_empty() {
                 look_for_more(&jobs);
-                let Some(job) = jobs.blocking_recv() else { break None };
-                inbox.push_back(job);
+                let quiet = if self.poisoned.is_none() { self.engine.rests_after() } else { None };
+                match next_job(&mut jobs, quiet) {
+                    Poll::Ready(Some(job)) => inbox.push_back(job),
+                    Poll::Ready(None) => break None,
+                    Poll::Pending => {
+                        self.contained(|writer| writer.chores(&jobs, E::rest));
+                        continue;
+                    }
+                }
             }
             fill(&mut inbox, &mut jobs, self.group);
             let members = self.take_group(&mut inbox);
@@ -194,7 +202,7 @@ impl<E: Engine> Writer<E> {
                 }
             }
             if inbox.is_empty() {
-                self.contained(|writer| writer.idle(&jobs));
+                self.contained(|writer| writer.chores(&jobs, |engine| engine.housekeeping(true)));
             }
         };
         jobs.close();
@@ -242,13 +250,13 @@ impl<E: Engine> Writer<E> {
         members
     }
 
-    /// Chores while nobody waits.
-    fn idle(&mut self, jobs: &mpsc::Receiver<Job<E>>) {
+    /// Slices of chores while nobody waits.
+    fn chores(&mut self, jobs: &mpsc::Receiver<Job<E>>, slice: impl Fn(&mut E) -> bool) {
         while jobs.is_empty() && !jobs.is_closed() && self.poisoned.is_none() {
             if !self.try_lock() {
                 return;
             }
-            let more = self.engine.housekeeping(true);
+            let more = slice(&mut self.engine);
             self.unlock();
             if !more {
                 return;

@@ -1,6 +1,6 @@
 //! What the group committer needs of an engine whose transactions are local.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -57,6 +57,17 @@ pub trait Engine: Send + 'static {
     /// Chores after the callers were answered: a checkpoint, a slice of a purge. Must be short. Outside of any
     /// transaction; `idle` says whether nobody waits. Answers whether more is to be done.
     fn housekeeping(&mut self, idle: bool) -> bool;
+
+    /// How long nobody may have come before [`Engine::rest`] is called; `None` while there is nothing to do then.
+    fn rests_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Chores that are not worth a wait of anybody: done when nobody came for [`Engine::rests_after`]. Must be short,
+    /// like [`Engine::housekeeping`], and is called again while it answers that more is to be done and nobody comes.
+    fn rest(&mut self) -> bool {
+        false
+    }
 
     /// Ends the use: flush and give back what is held.
     ///

@@ -1,7 +1,10 @@
 //! The jobs of a committer, in the queue and on their way.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,6 +45,34 @@ impl Pending {
     pub(super) fn answer(self, answer: Result<Receipt>) {
         // A caller that went away does not want the answer; what is done stays done.
         let _ = self.reply.send(answer);
+    }
+}
+
+/// Waits for a job on this thread; pending when nobody came in time.
+pub(super) fn next_job<E>(
+    jobs: &mut mpsc::Receiver<Job<E>>,
+    within: Option<Duration>,
+) -> Poll<Option<Job<E>>> {
+    let until = within.map(|within| Instant::now() + within);
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(job) = jobs.poll_recv(&mut context) {
+            return Poll::Ready(job);
+        }
+        match until {
+            None => std::thread::park(),
+            Some(until) => match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Poll::Pending,
+                left => std::thread::park_timeout(left),
+            },
+        }
     }
 }
 

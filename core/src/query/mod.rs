@@ -22,7 +22,7 @@ pub use events::EventQuery;
 pub use records::{OwnerFilter, RecordQuery};
 pub use rows::{RowQuery, RowSubject};
 pub use runs::RunQuery;
-pub use search::{SearchHit, SearchQuery};
+pub use search::{BestHits, Fit, Found, HitPlace, Needle, SearchHit, SearchQuery, Term, words_of};
 pub use sessions::{AudienceFilter, SessionOrder, SessionQuery};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::id::{SessionId, WorkspaceId};
-use crate::model::SessionState;
+use crate::model::{Audience, SessionState};
 use crate::query::{Cursor, DEFAULT_LIMIT};
 
 /// Which audiences to list.
@@ -16,6 +16,18 @@ pub enum AudienceFilter {
     SubAgent,
     /// Both.
     Any,
+}
+
+impl AudienceFilter {
+    /// Whether a session for this audience is listed.
+    #[must_use]
+    pub fn admits(self, audience: Audience) -> bool {
+        match self {
+            Self::User => audience == Audience::User,
+            Self::SubAgent => audience == Audience::SubAgent,
+            Self::Any => true,
+        }
+    }
 }
 
 /// The order of a list of sessions. Each is total: ties are broken by id, bytewise ascending.

@@ -281,6 +281,19 @@ fn chores_of_a_full_queue_do_not_keep_a_dropped_committer_alive() {
 }
 
 #[test]
+fn an_engine_rests_when_nobody_comes_and_serves_whoever_comes_then() {
+    let control = Control::new();
+    control.script().rests = 3;
+    let committer = control.committer();
+    control.wait_for(|script| script.rests == 0);
+    wait(committer.commit(say(0, "after the rest"))).unwrap();
+    control.script().rests = 2;
+    wait(committer.commit(say(0, "before the next"))).unwrap();
+    control.wait_for(|script| script.rests == 0);
+    wait(committer.close()).unwrap();
+}
+
+#[test]
 fn chores_go_on_while_nobody_waits_until_none_is_left() {
     let control = Control::new();
     control.script().chores = Some(20);

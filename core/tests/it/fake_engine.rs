@@ -55,6 +55,8 @@ pub(crate) struct Script {
     pub(crate) rollback_fails: bool,
     /// Slices of chores that are left; `None` means that they never end.
     pub(crate) chores: Option<u32>,
+    /// Slices that are done only when nobody came for a while.
+    pub(crate) rests: u32,
     gate_closed: bool,
     at_gate: bool,
 }
@@ -265,6 +267,18 @@ impl Engine for FakeEngine {
                 more
             }
         }
+    }
+
+    fn rests_after(&self) -> Option<Duration> {
+        (self.control.script().rests > 0).then_some(Duration::from_millis(5))
+    }
+
+    fn rest(&mut self) -> bool {
+        assert!(self.open.is_none(), "chores happen outside of transactions");
+        let mut script = self.control.script();
+        script.rests = script.rests.saturating_sub(1);
+        self.control.0.1.notify_all();
+        script.rests > 0
     }
 
     fn close(&mut self) -> Result<()> {

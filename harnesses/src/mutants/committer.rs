@@ -4,6 +4,24 @@ use super::{Mutant, On, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
+        "search/oldest-first",
+        "A page of hits begins with the last.",
+        On::Memory,
+        &[("SEA-005", "ranked hits in pages of 2")],
+    ),
+    mutant(
+        "search/phrases-not-preferred",
+        "Words that stand one after another are no better than others.",
+        On::Memory,
+        &[("SEA-005", "ranked hits in pages of 1")],
+    ),
+    mutant(
+        "search/words-begin-anywhere",
+        "A term is found in the middle of a word.",
+        On::Memory,
+        &[("SEA-001", "entries that a search for")],
+    ),
+    mutant(
         "committer/answers-before-the-sync",
         "A commit is acknowledged before it is durable.",
         On::Sqlite,

@@ -4,6 +4,12 @@ use super::{Mutant, On, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
+        "memory/search-finds-partials",
+        "A search does not look at kind, role and visibility.",
+        On::Memory,
+        &[("SEA-004", "hits by default")],
+    ),
+    mutant(
         "memory/archived-not-compared",
         "A list shows archived sessions whatever it is asked for.",
         On::Memory,

@@ -154,6 +154,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         )],
     ),
     mutant(
+        "sqlite/purge-forgets-the-index",
+        "The purge leaves the words of a session in the index.",
+        On::Sqlite,
+        &[("SEA-003", "rows of the index after the purge")],
+    ),
+    mutant(
         "sqlite/purge-forgets-segments",
         "The purge leaves segments behind.",
         On::Sqlite,
@@ -254,6 +260,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("ORD-006", "runs descending in pages of 1")],
     ),
     mutant(
+        "sqlite/search-in-every-workspace",
+        "A search finds entries of other workspaces.",
+        On::Sqlite,
+        &[("SEA-004", "hits by default")],
+    ),
+    mutant(
+        "sqlite/search-knows-only-its-index",
+        "A search does not look at entries that are not in the index yet.",
+        On::Sqlite,
+        &[("SEA-002", "in round 0 through the handle that wrote"), ("SEA-001", "entries that a search for")],
+    ),
+    mutant(
         "sqlite/slice-without-its-last",
         "A fork lacks the last entry of each slice.",
         On::Sqlite,
@@ -276,6 +294,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "Times are cut to seconds.",
         On::Sqlite,
         &[("LIM-004", "times of entries")],
+    ),
+    mutant(
+        "sqlite/upgrade-loses-a-row",
+        "An upgrade drops a row and does not look.",
+        On::Sqlite,
+        &[("MIG-001", "rows of a store of format 1"), ("MIG-002", "rows of a store of format 1")],
+    ),
+    mutant(
+        "sqlite/version-before-the-tables",
+        "An upgrade says the new format before it has made the tables.",
+        On::Sqlite,
+        &[("MIG-002", "a table of the database is missing or was changed")],
     ),
     mutant(
         "sqlite/unowned-changes-unseen",

@@ -33,6 +33,7 @@ const BREAKS: &[Break] = &[
         "runs::memory::nothing_is_compacted_or_remembered_unless_the_host_says_so",
     ),
     of("B7", "writes/a-rename-hides-others", "entries::memory::a_rename_by_a_stale_handle_leaves_it_stale"),
+    of("B10", "search/phrases-not-preferred", "search::memory::a_search_ranks_what_was_said_and_marks_it"),
     of("B11", "lists/sub-agents-shown", "sessions::memory::sub_agents_are_hidden_from_default_lists"),
     of(
         "B12",

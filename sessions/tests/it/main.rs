@@ -29,6 +29,7 @@ mod replay_store;
 mod retention;
 mod runs;
 mod salvage;
+mod search;
 mod sessions;
 mod transfer;
 mod transfer_bad_input;

@@ -207,10 +207,20 @@ impl Store for Twisted {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
-        if self.twist == Twist::SearchFindsNothing {
+        if self.twist == Twist::SearchFindsNothing || self.is_null() {
             return Ok(Page::empty());
         }
-        self.inner.search(query).await
+        let mut query = query.clone();
+        match self.twist {
+            Twist::SearchStripsSigns => query.text.retain(|c| !c.is_ascii_punctuation()),
+            Twist::SearchForgetsFilters => query.roles.clear(),
+            _ => {}
+        }
+        let mut page = self.inner.search(&query).await?;
+        if self.twist == Twist::SearchRanksByAge {
+            page.items.sort_by_key(|hit| std::cmp::Reverse(hit.entry));
+        }
+        Ok(page)
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {

@@ -103,6 +103,9 @@ pub(super) enum Twist {
     HidesLeases,
     ForgetsTheWorkspaceOfRecords,
     SearchFindsNothing,
+    SearchStripsSigns,
+    SearchForgetsFilters,
+    SearchRanksByAge,
 }
 
 /// A good store that is bent in one way.

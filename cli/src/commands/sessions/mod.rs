@@ -6,6 +6,7 @@ pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod prune;
 pub(crate) mod rename;
+pub(crate) mod search;
 pub(crate) mod show;
 
 use crate::failure::{Failure, Outcome};

@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, backup: BackupStore, out: &mut Out) -> 
     };
     url.must_exist()?;
     let mut interrupts = Interrupts::listen()?;
-    let store = url.open(global.wait(), false).await?;
+    let store = url.open(global, false).await?;
     let chores = chores(store.as_ref(), "backup")?;
     let stats = chores.stats().await?;
     let bar = progress::bar("backing up");

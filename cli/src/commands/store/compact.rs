@@ -26,7 +26,7 @@ struct Data {
 pub(crate) async fn run(global: &Global, out: &mut Out) -> Outcome<u8> {
     let url = open::place(global).await?;
     url.must_exist()?;
-    let store = url.open(global.wait(), false).await?;
+    let store = url.open(global, false).await?;
     let chores = chores(store.as_ref(), "compact")?;
     let before = chores.stats().await?.bytes;
     let spinner = progress::spinner("giving space back");

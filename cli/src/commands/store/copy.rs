@@ -48,8 +48,8 @@ pub(crate) async fn run(global: &Global, copy: CopyStore, out: &mut Out) -> Outc
         return Err(Failure::usage("FROM and TO are the same file").hint("name another file to copy to"));
     }
     let stop = Stop::on_interrupt()?;
-    let source = from.open(global.wait(), false).await?;
-    let target = to.open(global.wait(), false).await?;
+    let source = from.open(global, false).await?;
+    let target = to.open(global, false).await?;
     let bar = progress::bar("copying");
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);

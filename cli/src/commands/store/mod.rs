@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod compact;
 pub(crate) mod copy;
 pub(crate) mod info;
+pub(crate) mod migrate;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod verify;

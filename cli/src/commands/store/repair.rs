@@ -39,7 +39,7 @@ pub(crate) async fn run(global: &Global, repair: RepairStore, out: &mut Out) -> 
         return Err(Failure::told(exit::CONFLICT, message).hint("name another file, or none"));
     }
     let stop = Stop::on_interrupt()?;
-    let damaged = url.open(global.wait(), true).await?;
+    let damaged = url.open(global, true).await?;
     let saved = build(global, &url, damaged.as_ref(), &to, &stop).await;
     // It is damaged, so that it cannot be closed as it should says nothing new.
     let _ = damaged.close().await;
@@ -98,7 +98,7 @@ async fn build(
     };
     let workshop = tempfile::Builder::new().prefix(".turnkeep-repair-").tempdir_in(folder).map_err(fail)?;
     let place = url.at(workshop.path().join("store"));
-    let fresh = place.open(global.wait(), false).await?;
+    let fresh = place.open(global, false).await?;
     let bar = progress::bar("repairing");
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);

@@ -55,7 +55,7 @@ pub(crate) async fn run(global: &Global, restore: RestoreStore, out: &mut Out) -
         ErrorKind::Invalid => Failure::from(error).exit(exit::BAD_FILE),
         _ => Failure::from(error),
     })?;
-    let store = url.open(global.wait(), false).await?;
+    let store = url.open(global, false).await?;
     let stats = chores(store.as_ref(), "restore")?.stats().await?;
     store.close().await?;
     let shown = |path: &std::path::Path| text::line(&path.display().to_string());

@@ -21,7 +21,7 @@ pub(crate) async fn run(global: &Global, out: &mut Out) -> Outcome<u8> {
     let url = open::place(global).await?;
     url.must_exist()?;
     // Also one that a first look finds damaged: what is wrong with it is the question.
-    let store = url.open(global.wait(), true).await?;
+    let store = url.open(global, true).await?;
     let spinner = progress::spinner("verifying");
     let report = unless_interrupted(chores(store.as_ref(), "verify")?.verify()).await;
     spinner.finish_and_clear();
