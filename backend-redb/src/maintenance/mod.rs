@@ -62,8 +62,14 @@ impl Maintenance for RedbStore {
                 .await?;
             match pages {
                 Ok(()) => self.aside("verify", verify::verify).await,
-                // Looking at rows of damaged pages would only repeat it, or fail.
-                Err(error) if error.kind() == ErrorKind::Corrupt => Ok(verify::damaged_pages(&error)),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    let mut report = verify::damaged_pages(&error);
+                    // What else can be said is which rows it took; a page that leads to others may end the looking.
+                    if let Ok(rows) = self.aside("verify", verify::damaged_rows).await {
+                        report.damage.extend(rows);
+                    }
+                    Ok(report)
+                }
                 Err(error) => Err(error),
             }
         };

@@ -29,6 +29,13 @@ pub(super) fn damaged_pages(error: &Error) -> VerifyReport {
     VerifyReport { damage, ..VerifyReport::default() }
 }
 
+/// The rows that are not what was written.
+pub(super) fn damaged_rows(snapshot: &ReadTransaction) -> Result<Vec<Damage>> {
+    let mut look = Look { source: snapshot, report: VerifyReport::default() };
+    look.sums(snapshot)?;
+    Ok(look.report.damage)
+}
+
 pub(super) fn verify(snapshot: &ReadTransaction) -> Result<VerifyReport> {
     let mut look = Look { source: snapshot, report: VerifyReport::default() };
     look.sums(snapshot)?;
@@ -70,7 +77,14 @@ impl Look<'_> {
         for table in tables::ALL {
             let rows = snapshot.open_table(table.definition()).map_err(error::table)?;
             for row in rows.iter().map_err(error::storage)? {
-                let (key, value) = row.map_err(error::storage)?;
+                let (key, value) = match row.map_err(error::storage) {
+                    Ok(row) => row,
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
+                        self.check(false, table.0, "the rest of it cannot be read");
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
                 if self.report.damage.len() < MOST && !is_whole(table, key.value(), value.value()) {
                     let place = place_of(self.source, table, key.value());
                     self.check(false, &place, "the row is not what was written: its check sum does not fit");

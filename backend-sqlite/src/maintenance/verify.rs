@@ -123,6 +123,7 @@ pub(super) fn verify(conn: &Connection) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     pages(conn, &mut report)?;
     if !report.damage.is_empty() {
+        name_trees(conn, &mut report);
         // Counting through damaged pages would only repeat them, or fail. What can be said is what they took away.
         lost(conn, &mut report)?;
         return Ok(report);
@@ -171,6 +172,23 @@ fn pages(conn: &Connection, report: &mut VerifyReport) -> Result<()> {
             Ok(())
         }
         checked => checked.map_err(sql),
+    }
+}
+
+/// The engine's check knows tables and indexes by the page that they begin with; people know them by name.
+fn name_trees(conn: &Connection, report: &mut VerifyReport) {
+    let mut roots = std::collections::HashMap::new();
+    // Without the list of tables the findings stay as they are.
+    let _ = each(conn, "SELECT rootpage, type || ' ' || name FROM sqlite_schema", [], |row| {
+        roots.insert(row.get::<_, i64>(0)?, row.get::<_, String>(1)?);
+        Ok(())
+    });
+    for damage in &mut report.damage {
+        let after = damage.what.split_once("Tree ").map(|(_, after)| after);
+        let root = after.and_then(|after| after.split(' ').next()).and_then(|root| root.parse().ok());
+        if let Some(name) = root.and_then(|root: i64| roots.get(&root)) {
+            damage.place = format!("pages of {name}");
+        }
     }
 }
 

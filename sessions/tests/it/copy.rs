@@ -338,6 +338,10 @@ async fn only_the_chosen_workspaces_are_copied(site: Site) {
     source.commit(Commit::new(other.clone()).op(Op::CreateSession(new))).await.unwrap();
     let target = Site::memory();
     let to = target.store().await;
+    let nowhere = vec![other.clone(), WorkspaceId::new("nowhere").unwrap()];
+    let options = CopyOptions { workspaces: nowhere, ..CopyOptions::default() };
+    let error = copy(&*source, &*to, &options, &mut quietly()).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("nowhere"), "{error}");
     let options = CopyOptions { workspaces: vec![other.clone()], ..CopyOptions::default() };
     let report = copy(&*source, &*to, &options, &mut quietly()).await.unwrap();
     assert_eq!(report.workspaces.len(), 1);

@@ -381,3 +381,34 @@ async fn case_59_a_damaged_value_of_redb_is_named_and_the_rest_is_saved() {
         assert_eq!(to.maintenance().unwrap().verify().await.unwrap().damage, []);
     }
 }
+
+#[tokio::test]
+async fn a_byte_that_turned_anywhere_in_a_file_of_redb_costs_no_more_than_what_it_is_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole.redb");
+    let store: Arc<dyn Store> = Arc::new(turnkeep_redb::RedbStore::open(&whole).await.unwrap());
+    three_talks(&store).await;
+    store.close().await.unwrap();
+    drop(store);
+    let bytes = std::fs::read(&whole).unwrap();
+    let (mut named, mut saved_all) = (0, 0);
+    // Everywhere but in the header, which says where everything else is.
+    for at in (8_192..bytes.len()).step_by(bytes.len() / 40) {
+        let path = folder.path().join(format!("at-{at}.redb"));
+        let mut turned = bytes.clone();
+        turned[at] ^= 0x55;
+        std::fs::write(&path, &turned).unwrap();
+        let Ok(from) = turnkeep_redb::RedbOptions::new(&path).damaged(true).open().await else { continue };
+        let found = turnkeep_core::Maintenance::verify(&from).await.unwrap().damage;
+        let to: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let Ok(report) = salvage(&from, &*to, &SalvageOptions::default(), &mut quietly()).await else {
+            assert!(!found.is_empty(), "at {at}: what cannot be saved is at least seen");
+            continue;
+        };
+        named += usize::from(!report.left_out.is_empty());
+        saved_all += usize::from(report.left_out.is_empty());
+        assert!(report.left_out.is_empty() || !found.is_empty(), "at {at}: {report:?}");
+        assert_eq!(to.maintenance().unwrap().verify().await.unwrap().damage, [], "at {at}");
+    }
+    assert!(named > 0 && saved_all > 0, "{named} and {saved_all}");
+}

@@ -133,8 +133,8 @@ impl CopyReport {
 ///
 /// # Errors
 /// `AlreadyExists` when the target has something else, `Corrupt` when the proof fails or the source is damaged (each
-/// names the first session); `Cancelled` when the callback says so; `Unsupported` when the source cannot list its
-/// workspaces and none were named; whatever the stores answer.
+/// names the first session); `NotFound` for a workspace of which the source has nothing; `Cancelled` when the callback
+/// says so; `Unsupported` when the source cannot list its workspaces and none were named; whatever the stores answer.
 pub async fn copy(
     from: &dyn Store,
     to: &dyn Store,
@@ -221,13 +221,24 @@ struct Seen {
 }
 
 async fn chosen(from: &dyn Store, options: &CopyOptions) -> Result<Vec<WorkspaceId>> {
-    if !options.workspaces.is_empty() {
-        let named: BTreeSet<&WorkspaceId> = options.workspaces.iter().collect();
-        return Ok(named.into_iter().cloned().collect());
-    }
-    match from.maintenance() {
+    let named: BTreeSet<WorkspaceId> = options.workspaces.iter().cloned().collect();
+    let all = match from.maintenance() {
         Some(chores) => chores.workspaces().await,
         None => Err(Error::unsupported("workspaces")),
+    };
+    match all {
+        Ok(all) if named.is_empty() => Ok(all),
+        // A name that was misspelt must not look like a copy of nothing.
+        Ok(all) => match named.iter().find(|id| !all.contains(id)) {
+            None => Ok(named.into_iter().collect()),
+            Some(unknown) => Err(Error::new(ErrorKind::NotFound, "the source has nothing of this workspace")
+                .with("workspace", unknown)
+                .with_operation("copy")),
+        },
+        Err(error) if error.kind() == ErrorKind::Unsupported && !named.is_empty() => {
+            Ok(named.into_iter().collect())
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -84,7 +84,13 @@ pub async fn salvage(
     if !chores(from) || !chores(to) {
         return Err(Error::unsupported("salvage"));
     }
-    let workspaces = workspaces(from).await?;
+    let workspaces = workspaces(from).await.map_err(|error| match error.kind() {
+        ErrorKind::Corrupt => {
+            let message = "not even the workspaces of the store can be listed; restore a backup";
+            Error::new(ErrorKind::Corrupt, message).with_source(error).with_operation("salvage")
+        }
+        _ => error,
+    })?;
     if !self::workspaces(to).await?.is_empty() {
         let message = "what is saved of a damaged store needs an empty one to go to";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with_operation("salvage"));
@@ -206,7 +212,7 @@ fn is_no_fit(error: &Error) -> bool {
     )
 }
 
-const CANNOT: &str = "it cannot be read";
+const CANNOT: &str = "cannot be read";
 /// Which of the two cannot be told once it is passed over.
-const MISSING: &str = "it is missing, or cannot be read";
-const NO_JSON: &str = "its content is no valid JSON any more";
+const MISSING: &str = "missing, or cannot be read";
+const NO_JSON: &str = "no valid JSON any more";

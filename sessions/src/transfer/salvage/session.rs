@@ -226,7 +226,7 @@ where
         let earlier = |number: EntryNo| number < entry.number;
         let parent = entry.parent.is_none_or(|parent| earlier(parent) && !self.beside.contains(&parent));
         if !parent || !entry.refs.iter().all(|reference| earlier(reference.entry)) {
-            return Some("it follows, or refers to, an entry that is not before it");
+            return Some("it follows or refers to an entry that is not before it");
         }
         let taken = entry.key.as_ref().is_some_and(|key| self.keys.contains(key.as_str()));
         taken.then_some("another entry has its key")
@@ -331,7 +331,7 @@ where
         }
         self.loss().note(
             format!("stream {name}, events {}-{last}", after + 1),
-            "they are missing, cannot be read, or are no valid JSON any more",
+            "missing, cannot be read, or no valid JSON any more",
         );
         for number in after + 1..=last {
             let Some(event) = stand_in::event(number, at) else { return Ok(()) };
