@@ -124,6 +124,8 @@ pub(crate) enum Sessions {
     Search(Search),
     /// Show a session: its conversation and its runs
     Show(Show),
+    /// Show the audit log of a session: what happened to its runs, without anybody's words
+    Log(Log),
     /// Continue a session, as `chat --session` does
     Resume(Resume),
     /// Give a session another title
@@ -323,6 +325,16 @@ pub(crate) struct Show {
     /// Whole messages; long ones are cut otherwise
     #[arg(long)]
     pub(crate) full: bool,
+}
+
+/// `turnkeep sessions log`
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Only the newest so many lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) latest: Option<u32>,
 }
 
 /// `turnkeep sessions resume`

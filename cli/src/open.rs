@@ -179,6 +179,9 @@ pub(crate) async fn open_watched(global: &Global, upgrades: &Upgrades) -> Outcom
     if global.redact {
         options = options.redactor(CommonSecrets::new()?);
     }
+    if let Some(dir) = &dir {
+        options = options.audit_log(dir.log_folder());
+    }
     let workspace = options.open(store, id).await?;
     tell_recovered(global, &workspace);
     Ok(Opened { workspace, dir })

@@ -67,7 +67,7 @@ pub use turnkeep_sessions::{
     WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, channel_lease, named_lease,
     relation, session_lease,
 };
-pub use turnkeep_sessions::{identity, message, redact, replay, state, transfer};
+pub use turnkeep_sessions::{audit, identity, message, redact, replay, state, transfer};
 
 #[cfg(feature = "blocking")]
 pub use turnkeep_sessions::blocking;

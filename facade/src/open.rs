@@ -84,11 +84,12 @@ pub struct OpenOptions {
     app: String,
     root: Option<PathBuf>,
     workspace: WorkspaceOptions,
+    audit: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { app: APP.to_owned(), root: None, workspace: WorkspaceOptions::default() }
+        Self { app: APP.to_owned(), root: None, workspace: WorkspaceOptions::default(), audit: true }
     }
 }
 
@@ -113,6 +114,12 @@ impl OpenOptions {
     /// How the workspace itself is opened.
     pub fn workspace(mut self, options: WorkspaceOptions) -> Self {
         self.workspace = options;
+        self
+    }
+
+    /// Whether an [audit log](turnkeep_sessions::audit) is written to `~/.<app>/logs/<id>`; yes by default.
+    pub fn audit_log(mut self, audit: bool) -> Self {
+        self.audit = audit;
         self
     }
 
@@ -154,7 +161,11 @@ impl OpenOptions {
     /// Whatever the store answers to being opened. `Unsupported` without the feature `sqlite`.
     pub async fn open_at(self, located: &WorkspaceDir) -> Result<Workspace> {
         let store = open_sqlite(&located.database()).await?;
-        self.workspace.open(store, located.id()?).await
+        let mut options = self.workspace;
+        if self.audit && !options.has_audit_log() {
+            options = options.audit_log(located.log_folder());
+        }
+        options.open(store, located.id()?).await
     }
 }
 

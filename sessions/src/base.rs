@@ -11,6 +11,7 @@ use turnkeep_core::id::{Collection, LeaseToken, RecordKey, SessionRef};
 use turnkeep_core::model::{LeaseName, LeasePurpose, Version};
 use turnkeep_core::{Clock, Store, Timestamp, WorkspaceId};
 
+use crate::audit::{Audit, AuditingStore};
 use crate::entropy::Entropy;
 use crate::keeper::Timer;
 use crate::redact::{RedactingStore, Redaction};
@@ -32,6 +33,7 @@ struct Inner {
     timer: Timer,
     lease_ttl: Duration,
     wait: Option<Duration>,
+    audit: Audit,
     redaction: Option<Redaction>,
     /// The store in front of which the redaction stands.
     unredacted: Arc<dyn Store>,
@@ -61,8 +63,12 @@ impl Base {
         timer: Timer,
         options: WorkspaceOptions,
     ) -> Self {
-        let WorkspaceOptions { clock, entropy, lease_ttl, wait, recover: _, redaction } = options;
-        let unredacted = store;
+        let WorkspaceOptions { clock, entropy, lease_ttl, wait, recover: _, redaction, audit } = options;
+        let audit = Audit::new(audit, &clock, store.info().owner);
+        let unredacted = match audit.folder() {
+            Some(_) => Arc::new(AuditingStore::new(store, audit.clone())),
+            None => store,
+        };
         let store: Arc<dyn Store> = match &redaction {
             Some(redaction) => Arc::new(RedactingStore::new(Arc::clone(&unredacted), redaction.clone())),
             None => Arc::clone(&unredacted),
@@ -75,6 +81,7 @@ impl Base {
             timer,
             lease_ttl,
             wait,
+            audit,
             redaction,
             unredacted,
         }))
@@ -86,6 +93,10 @@ impl Base {
 
     pub(crate) fn workspace(&self) -> &WorkspaceId {
         &self.0.workspace
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.0.audit
     }
 
     /// What is hidden of all that is stored.

@@ -23,6 +23,7 @@
 //! workspace a directory is, [`state`] is what a session has beside its conversation, and [`blocking`] is the same without a runtime. What dead processes leave behind is closed
 //! when a workspace is opened; see [`RecoveryReport`].
 
+pub mod audit;
 mod awaitable;
 mod base;
 pub mod blocking;

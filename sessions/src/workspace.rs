@@ -1,12 +1,14 @@
 //! A workspace: where the sessions of one project are kept.
 
 use std::io::{Read, Seek};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::error::Result;
 use turnkeep_core::{Clock, Store, SystemClock, Timestamp, WorkspaceId, mutant};
 
+use crate::audit::Audit;
 use crate::base::Base;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::keeper::Keeper;
@@ -30,6 +32,7 @@ pub struct WorkspaceOptions {
     pub(crate) wait: Option<Duration>,
     pub(crate) recover: bool,
     pub(crate) redaction: Option<Redaction>,
+    pub(crate) audit: Option<PathBuf>,
 }
 
 impl Default for WorkspaceOptions {
@@ -41,6 +44,7 @@ impl Default for WorkspaceOptions {
             wait: None,
             recover: true,
             redaction: None,
+            audit: None,
         }
     }
 }
@@ -74,6 +78,19 @@ impl WorkspaceOptions {
     pub fn recover(mut self, recover: bool) -> Self {
         self.recover = recover;
         self
+    }
+
+    /// Writes an [audit log](crate::audit) to this folder, which must lie outside of the workspace. Off by default; a
+    /// workspace that is opened by its directory has one.
+    pub fn audit_log(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.audit = Some(folder.into());
+        self
+    }
+
+    /// Whether there is a folder for an audit log already.
+    #[must_use]
+    pub fn has_audit_log(&self) -> bool {
+        self.audit.is_some()
     }
 
     /// Hides what must not be stored, in everything that comes through this workspace or its
@@ -179,6 +196,10 @@ impl Workspace {
     #[must_use]
     pub fn retention(&self) -> Retention {
         Retention::new(self.clone())
+    /// Its audit log: what happened to runs, without anybody's words.
+    #[must_use]
+    pub fn audit(&self) -> &Audit {
+        self.0.base.audit()
     }
 
     /// What was recovered when this handle was opened.

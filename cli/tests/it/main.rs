@@ -9,6 +9,7 @@ mod crash;
 mod fork;
 mod kit;
 mod lists;
+mod log;
 mod many;
 mod output;
 mod private;

@@ -95,23 +95,22 @@ impl Redaction {
             audience: _,
             parent: _,
             fork: _,
-            // Who it is for is found by it: an identity, like an id.
+            // Identities, by which it is found.
             channel: _,
-            project,
+            project: _,
             pinned: _,
             archived: _,
             meta,
         } = profile;
         self.title(title);
         self.maybe_text(cwd);
-        self.maybe_text(project);
         self.maybe_payload(meta)
     }
 
     fn session_patch(&self, patch: &mut SessionPatch) -> Result<()> {
-        let SessionPatch { title, cwd, channel: _, project, pinned: _, archived: _, meta } = patch;
+        let SessionPatch { title, cwd, channel: _, project: _, pinned: _, archived: _, meta } = patch;
         title.iter_mut().for_each(|title| self.title(title));
-        [cwd, project].into_iter().flatten().for_each(|text| self.maybe_text(text));
+        cwd.iter_mut().for_each(|cwd| self.maybe_text(cwd));
         meta.iter_mut().try_for_each(|meta| self.maybe_payload(meta))
     }
 

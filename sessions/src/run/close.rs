@@ -6,7 +6,7 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKey, EventKind, RunId, SessionRef, StreamName, TurnId};
 use turnkeep_core::model::{RunState, RunStates, Usage, Visibility, stream};
 use turnkeep_core::query::EventQuery;
-use turnkeep_core::{Fence, Payload, Receipt, Timestamp};
+use turnkeep_core::{Fence, Payload, Receipt, Timestamp, mutant};
 
 use super::{RunError, partial};
 use crate::base::{Base, Repeat};
@@ -29,6 +29,12 @@ impl Verdict {
 
     pub(crate) fn failed(error: RunError) -> Self {
         Self { to: RunState::Failed, stop_reason: Some(error.code.clone()), error: Some(error) }
+    }
+
+    /// The answer is left out, what was done before it is not.
+    pub(crate) fn rejected(reason: RunError) -> Self {
+        let to = mutant::either("replay/rejected-turn-as-failed", RunState::Failed, RunState::Completed);
+        Self { to, error: Some(reason), stop_reason: Some("rejected".into()) }
     }
 
     pub(crate) fn cancelled() -> Self {
@@ -57,6 +63,7 @@ impl Verdict {
 
     fn status(&self) -> TurnStatus {
         match self.to {
+            RunState::Completed if self.error.is_some() => TurnStatus::Incomplete,
             RunState::Completed => TurnStatus::Completed,
             RunState::Failed => TurnStatus::Failed,
             RunState::Cancelled => TurnStatus::Cancelled,

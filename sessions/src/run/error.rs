@@ -1,5 +1,7 @@
 //! Why a run failed, as the host says it.
 
+use std::panic::Location;
+
 use serde::{Deserialize, Serialize};
 use turnkeep_core::Payload;
 use turnkeep_core::error::Result;
@@ -20,29 +22,54 @@ pub struct RunError {
     /// Whatever else the host keeps, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
+    #[serde(skip)]
+    made: Made,
 }
 
+/// Where in the host's code an error was made, for the audit log. It says nothing of what the error is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made(Option<&'static Location<'static>>);
+
+impl PartialEq for Made {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Made {}
+
 impl RunError {
-    /// An error of an area.
+    /// An error of an area. The place of the call goes to the audit log, and nowhere else.
     #[must_use]
+    #[track_caller]
     pub fn new(area: impl Into<String>, code: impl Into<String>) -> Self {
-        Self { area: area.into(), code: code.into(), message: None, retryable: false, details: None }
+        Self {
+            area: area.into(),
+            code: code.into(),
+            message: None,
+            retryable: false,
+            details: None,
+            made: Made(Some(Location::caller())),
+        }
     }
 
     /// The provider of the model failed.
     #[must_use]
+    #[track_caller]
     pub fn provider(code: impl Into<String>) -> Self {
         Self::new("provider", code)
     }
 
     /// A tool failed.
     #[must_use]
+    #[track_caller]
     pub fn tool(code: impl Into<String>) -> Self {
         Self::new("tool", code)
     }
 
     /// The host itself failed.
     #[must_use]
+    #[track_caller]
     pub fn host(code: impl Into<String>) -> Self {
         Self::new("host", code)
     }
@@ -74,6 +101,10 @@ impl RunError {
     /// `Invalid` when the host stored an error of another form; the run has its bytes.
     pub fn from_run(run: &turnkeep_core::model::Run) -> Result<Option<Self>> {
         run.error.as_ref().map(Payload::parse).transpose()
+    }
+
+    pub(crate) fn place(&self) -> Option<&'static Location<'static>> {
+        self.made.0
     }
 
     pub(crate) fn payload(&self) -> Result<Payload> {

@@ -52,7 +52,20 @@ impl Run {
     /// # Errors
     /// `LeaseLost` when somebody took over; `RunState` when it is over already.
     pub async fn fail(&self, error: RunError) -> Result<()> {
+        self.session.workspace().audit().error(self.session.id(), &self.id, &error);
         self.close(Verdict::failed(error), Vec::new(), None, Repeat::default()).await
+    }
+
+    /// Ends the run without the answer that a guardrail rejected: say why, and do not append the answer. Text that was
+    /// streamed of it is dropped, shown nowhere and never replayed. What was done before stays, and is replayed: the
+    /// input, and every tool call with its result, because their effects are real. The run is completed, with the
+    /// reason as its error; its turn is incomplete. An input that is itself rejected is for [`fail`](Self::fail).
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when it is over already.
+    pub async fn reject(&self, reason: RunError) -> Result<()> {
+        self.session.workspace().audit().error(self.session.id(), &self.id, &reason);
+        self.close(Verdict::rejected(reason), Vec::new(), None, Repeat::default()).await
     }
 
     /// Ends the run as cancelled by a person, also one that waits. Text that was streamed is kept for display only.

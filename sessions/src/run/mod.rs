@@ -205,6 +205,12 @@ impl Run {
         self.work(move |_| Ok(vec![op.clone()]), Repeat::default(), false).await.map(drop)
     }
 
+    /// Notes in the [audit log](crate::audit) which phase of its execution the run is in, such as `calling the model`.
+    /// Stores nothing; without a log it does nothing.
+    pub fn phase(&self, phase: &'static str) {
+        self.session.workspace().audit().phase(self.session.id(), &self.id, phase);
+    }
+
     /// Adds to what the run and its session consumed.
     ///
     /// # Errors

@@ -7,13 +7,16 @@ use turnkeep_core::model::{RunState, entry_kind};
 use turnkeep_core::{ErrorKind, Payload, SessionId, WorkspaceId};
 use turnkeep_sessions::blocking::Wait;
 use turnkeep_sessions::message::{ToolCall, ToolResult};
+use turnkeep_sessions::replay::provider_valid;
 use turnkeep_sessions::testing::{SeededEntropy, abandon};
-use turnkeep_sessions::{Admission, Draft, Message, WorkspaceOptions};
+use turnkeep_sessions::{Admission, Draft, Message, RunError, Session, TurnStatus, WorkspaceOptions};
 
 use crate::site::{Site, on_each};
 
 on_each!(
     case_06_near_equal_and_backward_times_refuse_no_append,
+    case_14_a_rejected_turn_is_absent_next_turn_and_its_tool_records_stay,
+    case_14_a_rejected_answer_that_streamed_is_shown_nowhere,
     case_16_a_repeated_job_adds_its_message_once,
     case_17_a_kill_after_a_tool_result_loses_nothing,
     case_33_two_writers_on_one_session_never_mix_their_turns,
@@ -42,6 +45,56 @@ async fn case_06_near_equal_and_backward_times_refuse_no_append(site: Site) {
     other.append([Message::user("theirs")]).await.unwrap();
     let refused = session.append([Message::user("mine")]).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::StaleLeaf, "only a version that moved refuses");
+}
+
+/// The roles and texts that a model is shown.
+async fn shown(session: &Session) -> Vec<(String, String)> {
+    let replay = session.replay().await.unwrap();
+    provider_valid(&replay.to_messages()).unwrap();
+    replay.to_messages().iter().map(|message| (message.role().to_string(), message.text())).collect()
+}
+
+async fn case_14_a_rejected_turn_is_absent_next_turn_and_its_tool_records_stay(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("send it")).await.unwrap();
+    let call = ToolCall::new("c1", "send", Payload::empty());
+    run.append([Message::assistant_with_calls("sending", [call])]).await.unwrap();
+    run.append([Message::tool_result("c1", "sent", false)]).await.unwrap();
+    // The guardrail says no to what the model would answer.
+    run.reject(RunError::new("guardrail", "unsafe_answer")).await.unwrap();
+
+    let info = run.info().await.unwrap();
+    assert_eq!(info.state, RunState::Completed);
+    let why = RunError::from_run(&info).unwrap().unwrap();
+    assert_eq!((why.area.as_str(), why.code.as_str()), ("guardrail", "unsafe_answer"));
+    let end = session.turns(10, None).await.unwrap().items.pop().unwrap().end.unwrap();
+    assert_eq!((end.status, end.stop_reason.as_deref()), (TurnStatus::Incomplete, Some("rejected")));
+    let next = session.begin_run(Message::user("and now?")).await.unwrap();
+    let kept = [("user", "send it"), ("assistant", "sending"), ("tool", "sent"), ("user", "and now?")];
+    let kept: Vec<_> = kept.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect();
+    assert_eq!(shown(&session).await, kept);
+    next.complete([Message::assistant("done")]).await.unwrap();
+    assert_eq!(shown(&session).await.len(), 5);
+}
+
+async fn case_14_a_rejected_answer_that_streamed_is_shown_nowhere(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("tell me")).await.unwrap();
+    let call = ToolCall::new("c1", "look", Payload::empty());
+    run.append([Message::assistant_with_calls("", [call])]).await.unwrap();
+    run.append([Message::tool_result("c1", "found", false)]).await.unwrap();
+    run.stream("the forbidden ").await.unwrap();
+    run.stream("word").await.unwrap();
+    run.reject(RunError::new("guardrail", "forbidden")).await.unwrap();
+    let after = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    let history = after.history().await.unwrap();
+    let texts: Vec<Option<String>> = history.items.iter().map(|item| item.entry.text.clone()).collect();
+    assert!(!texts.iter().flatten().any(|text| text.contains("forbidden")), "{texts:?}");
+    assert_eq!(history.items.len(), 3);
+    let next = after.begin_run(Message::user("next")).await.unwrap();
+    let roles: Vec<String> = shown(&after).await.into_iter().map(|(role, _)| role).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user"]);
+    next.complete([Message::assistant("ok")]).await.unwrap();
 }
 
 async fn case_16_a_repeated_job_adds_its_message_once(site: Site) {

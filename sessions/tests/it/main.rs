@@ -7,6 +7,7 @@ mod replay_property;
 mod site;
 
 mod attempts;
+mod audit;
 mod bindings;
 mod blocking;
 mod both;

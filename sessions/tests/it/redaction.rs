@@ -5,7 +5,7 @@ use std::path::Path;
 
 use turnkeep_core::commit::{Commit, NewEvent, Op, Put, RunPatch, SessionPatch};
 use turnkeep_core::id::{Collection, EventKind, RecordKey, SessionId, StreamName};
-use turnkeep_core::model::{Channel, Title, TitleSource, collection};
+use turnkeep_core::model::{Channel, Title, TitleSource};
 use turnkeep_core::query::RowQuery;
 use turnkeep_core::{EntryNo, ErrorKind, Payload, SessionRef, Store, Timestamp, WorkspaceId, commit};
 use turnkeep_sessions::message::{Block, Message, ToolCall, ToolResult};
@@ -45,7 +45,6 @@ async fn every_way(ws: &Workspace) -> Session {
         .create()
         .title(say("about SECRET"))
         .cwd(say("/nowhere/SECRET"))
-        .project(say("SECRET"))
         .channel(Channel { kind: "room".into(), id: "7".into() })
         .meta(json(r#"{"SECRET":["SECRET",{"deep":"a SECRET b"}]}"#))
         .await
@@ -82,11 +81,22 @@ async fn every_way(ws: &Workspace) -> Session {
     let patch = SessionPatch {
         title: Some(Some(Title { text: say("SECRET"), source: TitleSource::Manual })),
         cwd: Some(Some(say("SECRET"))),
-        project: Some(Some(say("SECRET"))),
         meta: Some(Some(json("\"SECRET\""))),
         ..SessionPatch::default()
     };
     session.patch(patch).await.unwrap();
+
+    let project = ws.projects().create(say("SECRET")).await.unwrap();
+    ws.projects().rename(&project, say("again SECRET")).await.unwrap();
+    session
+        .capabilities()
+        .set("look", SECRET)
+        .actor(say("SECRET"))
+        .source(say("SECRET"))
+        .data(json("\"SECRET\""))
+        .await
+        .unwrap();
+    session.guidance().post(say("do SECRET")).from(say("SECRET")).data(json("[\"SECRET\"]")).await.unwrap();
 
     let run = session
         .begin_run(Message::user(say("SECRET again")))
@@ -149,7 +159,6 @@ async fn every_way(ws: &Workspace) -> Session {
             expect_next: None,
             events: vec![event],
         })
-        .op(put(collection::GUIDANCE))
         .op(put("host-things"));
     ws.store().commit(commit).await.unwrap();
     session

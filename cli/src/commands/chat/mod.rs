@@ -101,6 +101,13 @@ async fn converse(
     };
     // A run whose end nobody waits for any more is closed before the program ends.
     conversation.workspace.settle().await;
+    if let Some(trouble) = conversation.workspace.audit().trouble() {
+        let path = text::line(&trouble.path.display().to_string());
+        note(
+            global.json,
+            &format!("the audit log cannot be written: {path}: {}", text::line(&trouble.reason)),
+        );
+    }
     code
 }
 

@@ -95,6 +95,7 @@ impl Conversation<'_> {
         out: &mut Out,
     ) -> Outcome<Answered> {
         let replay = self.session.replay().await?;
+        run.phase("answering");
         let (pieces, pause) = self.provider.answer(&replay);
         let mut kept_at = Instant::now();
         let mut kept = 0;
