@@ -196,6 +196,8 @@ impl Workspace {
     #[must_use]
     pub fn retention(&self) -> Retention {
         Retention::new(self.clone())
+    }
+
     /// Its audit log: what happened to runs, without anybody's words.
     #[must_use]
     pub fn audit(&self) -> &Audit {

@@ -59,6 +59,8 @@ impl Home {
             .env("HOME", self.path("home"))
             .env("TURNKEEP_STATE_HOME", self.path("state"))
             .env("TZ", "UTC")
+            // The fault that a test of breaks asks for.
+            .envs(std::env::var_os("TURNKEEP_MUTANT").map(|mutant| ("TURNKEEP_MUTANT", mutant)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

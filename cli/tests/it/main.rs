@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+#[cfg(feature = "mutants")]
+mod breaks;
 #[cfg(feature = "certify")]
 mod certify;
 mod crash;

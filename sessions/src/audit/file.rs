@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use turnkeep_core::id::SessionId;
 use turnkeep_core::local::owner::{create_private_folder, private};
+use turnkeep_core::mutant;
 
 use super::stem;
 
@@ -52,7 +53,11 @@ pub(super) fn append(folder: &Path, session: &SessionId, lines: String) -> io::R
         // A file system without locks keeps one large file.
         Err(TryLockError::Error(_)) => {}
     }
-    let lines = if ends_torn(&mut file)? { format!("\n{lines}") } else { lines };
+    let lines = if ends_torn(&mut file)? && !mutant::is("audit/tail-not-repaired") {
+        format!("\n{lines}")
+    } else {
+        lines
+    };
     file.write_all(lines.as_bytes())
 }
 

@@ -141,7 +141,7 @@ impl Draft {
         entry.key = self.key.map(EntryKey::new).transpose()?;
         entry.on_key = self.on_key;
         entry.visibility = self.visibility.unwrap_or(body.visibility);
-        entry.refs = body.refs;
+        entry.refs = mutant::either("drafts/references-dropped", Vec::new(), body.refs);
         entry.text = self.text.unwrap_or(body.text);
         Ok(entry)
     }

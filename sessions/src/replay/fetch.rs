@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, RunId, SessionKey, SessionRef, WorkspaceId};
 use turnkeep_core::model::{Entry, RunState, SessionRow};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{EntryQuery, Order, PathTo, RunQuery};
 use turnkeep_core::store::Store;
 
@@ -117,7 +118,7 @@ impl Reader<'_> {
     /// Reads the page before what is there, not beyond `first`.
     async fn read_page(&mut self, first: Option<EntryNo>) -> Result<()> {
         let mut query = EntryQuery::new(self.workspace.clone(), self.session.clone());
-        query.path = Some(PathTo::Entry(self.leaf));
+        query.path = mutant::either("replay/all-branches", None, Some(PathTo::Entry(self.leaf)));
         query.kinds = KINDS.into_iter().map(EntryKind::new).collect::<Result<_>>()?;
         query.order = Order::Descending;
         query.limit = self.page;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use turnkeep_core::error::Result;
 use turnkeep_core::id::{EntryKind, EntryNo, SessionRef, WorkspaceId};
 use turnkeep_core::model::{Entry, Visibility, VisibilitySet, entry_kind};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{Cursor, DEFAULT_LIMIT, EntryQuery, Order, Page, PathTo};
 use turnkeep_core::store::Store;
 
@@ -99,7 +100,7 @@ pub async fn history(
     entries.after = query.after;
     entries.before = query.before;
     entries.order = query.order;
-    entries.limit = query.limit;
+    entries.limit = mutant::either("history/only-the-first", 1, query.limit);
     if query.all_branches {
         entries.visibility = entries.visibility.with(Visibility::Partial);
         entries.cursor = query.cursor.clone();

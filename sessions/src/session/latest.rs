@@ -4,6 +4,7 @@ use serde::Deserialize;
 use turnkeep_core::error::Result;
 use turnkeep_core::id::{EntryKind, EntryNo};
 use turnkeep_core::model::{Entry, Title, TitleSource, VisibilitySet, entry_kind};
+use turnkeep_core::mutant;
 use turnkeep_core::query::{Order, PathTo};
 
 use super::Session;
@@ -34,7 +35,7 @@ impl Session {
         let page = self
             .entries(move |query| {
                 query.kinds = vec![kind];
-                query.path = Some(PathTo::Leaf);
+                query.path = mutant::either("latest/of-any-branch", None, Some(PathTo::Leaf));
                 query.visibility = VisibilitySet::COMMITTED;
                 query.order = Order::Descending;
                 query.limit = 1;

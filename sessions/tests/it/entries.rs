@@ -23,6 +23,7 @@ on_each!(
     every_kind_comes_back_with_number_parent_and_time,
     unknown_kinds_and_bytes_survive,
     the_latest_of_each_kind_is_that_of_the_branch,
+    replay_goes_along_the_branch_of_the_leaf,
     a_stale_leaf_is_refused_and_works_after_reload,
     a_rename_by_a_stale_handle_leaves_it_stale,
     an_append_with_a_request_id_lands_once,
@@ -125,6 +126,21 @@ async fn unknown_kinds_and_bytes_survive(site: Site) {
     assert_eq!(stored.message, message);
     assert_eq!(stored.message.role().as_str(), "oracle");
     assert_eq!(session.entry(no(9)).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+async fn replay_goes_along_the_branch_of_the_leaf(site: Site) {
+    let session = site.session().await;
+    session.append([Message::user("one"), Message::assistant("left")]).await.unwrap();
+    session.move_leaf(Some(no(1))).await.unwrap();
+    session.append([Message::assistant("right"), Message::user("on")]).await.unwrap();
+    let shown = |replay: turnkeep_sessions::Replay| -> Vec<(Option<EntryNo>, String)> {
+        replay.messages.iter().map(|shown| (shown.entry, shown.message.text())).collect()
+    };
+    let right = [(Some(no(1)), "one".into()), (Some(no(3)), "right".into()), (Some(no(4)), "on".into())];
+    assert_eq!(shown(session.replay().await.unwrap()), right);
+    session.move_leaf(Some(no(2))).await.unwrap();
+    let left = [(Some(no(1)), "one".into()), (Some(no(2)), "left".into())];
+    assert_eq!(shown(session.replay().await.unwrap()), left);
 }
 
 async fn the_latest_of_each_kind_is_that_of_the_branch(site: Site) {

@@ -5,6 +5,7 @@ mod lines;
 mod turn;
 
 use serde::Serialize;
+use turnkeep::core::mutant;
 use turnkeep::{Session, Workspace};
 
 use crate::args::{Chat, Global, Provider, Resume, Talk};
@@ -56,7 +57,11 @@ pub(crate) async fn run(global: &Global, chat: Chat, out: &mut Out) -> Outcome<u
 pub(crate) async fn resume(global: &Global, resume: Resume, out: &mut Out) -> Outcome<u8> {
     check(&resume.talk, None, out)?;
     let workspace = open::workspace(global).await?;
-    let session = pick::session(&workspace, &resume.pick).await?;
+    let session = if mutant::is("chat/resume-begins-another") {
+        begin(&workspace, global, None).await?
+    } else {
+        pick::session(&workspace, &resume.pick).await?
+    };
     converse(global, workspace, session, &resume.talk, out).await
 }
 
