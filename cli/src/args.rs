@@ -423,7 +423,7 @@ fn age(text: &str) -> Result<Duration, String> {
 /// `turnkeep import`
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The file; `-` for standard input
+    /// The file, or a folder of files that end in .jsonl; `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Give the session this id instead of the one in the file

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use turnkeep::transfer::{ImportOptions, ImportReport, Progress, Wholeness};
@@ -26,6 +26,14 @@ struct Answer<'a> {
 
 pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outcome<u8> {
     let id = import.id.as_deref().map(SessionId::new).transpose()?;
+    if import.file.is_dir() {
+        if id.is_some() {
+            return Err(Failure::usage(
+                "--id names one session, and a folder may hold several; give one file",
+            ));
+        }
+        return folder(global, &import.file, out).await;
+    }
     let name = import.file.display().to_string();
     // Before the workspace: a file that is not there must not leave anything behind.
     let mut file = seekable(&import.file)?;
@@ -53,6 +61,112 @@ pub(crate) async fn run(global: &Global, import: Import, out: &mut Out) -> Outco
     })
 }
 
+/// What became of a file of a folder.
+#[derive(Serialize)]
+struct OfFolder {
+    file: String,
+    import: Option<ImportReport>,
+    refused: Option<String>,
+}
+
+/// Every session file below a folder. Each is a whole import of its own: what an earlier one took in is not taken in
+/// again, whatever else the store holds, and one that is refused does not keep the others out.
+async fn folder(global: &Global, folder: &Path, out: &mut Out) -> Outcome<u8> {
+    let mut files = Vec::new();
+    session_files(folder, FOLDERS_DEEP, &mut files)?;
+    files.sort();
+    if files.is_empty() {
+        let message = format!("the folder {} holds no file that ends in .jsonl", folder.display());
+        return Err(Failure::told(exit::BAD_FILE, message));
+    }
+    let workspace = open::workspace(global).await?;
+    let stop = Stop::on_interrupt()?;
+    let mut told = |_: Progress| stop.wanted();
+    let (mut answers, mut whole) = (Vec::new(), true);
+    for path in files {
+        let name = path.display().to_string();
+        let imported = match seekable(&path) {
+            Ok(mut file) => workspace.import(&mut file, ImportOptions::default(), &mut told).await,
+            Err(failure) => return Err(failure),
+        };
+        let answer = match imported {
+            Ok(report) => {
+                whole &= report.dropped.is_empty() && report.wholeness != Wholeness::Damaged;
+                OfFolder { file: name, import: Some(report), refused: None }
+            }
+            // Nothing more can be imported by a store that does not answer, or for a person who wants no more.
+            Err(error) if !is_of_the_file(error.kind()) => return Err(error.with("file", &name).into()),
+            Err(error) => {
+                whole = false;
+                OfFolder { file: name, import: None, refused: Some(error.to_string()) }
+            }
+        };
+        if !out.json {
+            out.line(of_folder(&answer))?;
+        }
+        answers.push(answer);
+    }
+    if out.json {
+        out.json(&FolderAnswer { imports: &answers })?;
+    }
+    Ok(if whole { exit::OK } else { exit::INCOMPLETE })
+}
+
+#[derive(Serialize)]
+struct FolderAnswer<'a> {
+    imports: &'a [OfFolder],
+}
+
+fn of_folder(answer: &OfFolder) -> String {
+    let file = text::line(&answer.file);
+    match (&answer.import, &answer.refused) {
+        (Some(report), _) if report.added == 0 && report.already_there > 0 => {
+            format!("{file}: nothing to add, session {} has it", text::line(report.session.id.as_str()))
+        }
+        (Some(report), _) => {
+            let dropped = match report.dropped.len() {
+                0 => String::new(),
+                n => format!(", {} dropped", count(n as u64, "line")),
+            };
+            let (entries, id) = (count_of(report.entries, "entry", "entries"), report.session.id.as_str());
+            format!("{file}: session {}, {entries}{dropped}", text::line(id))
+        }
+        (None, refused) => format!("{file}: refused, {}", text::line(refused.as_deref().unwrap_or_default())),
+    }
+}
+
+/// Whether an import was refused because of what is in the file.
+fn is_of_the_file(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Invalid
+            | ErrorKind::TooLarge
+            | ErrorKind::NewerFormat
+            | ErrorKind::Unsupported
+            | ErrorKind::AlreadyExists
+    )
+}
+
+/// Folders below folders are looked into as deep as this. Links are not followed.
+const FOLDERS_DEEP: u32 = 8;
+
+fn session_files(folder: &Path, deep: u32, found: &mut Vec<PathBuf>) -> Outcome<()> {
+    let fail = |error: io::Error| {
+        Failure::told(exit::BAD_FILE, format!("the folder {} cannot be read: {error}", folder.display()))
+    };
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let kind = entry.file_type().map_err(fail)?;
+        let path = entry.path();
+        if kind.is_dir() && deep > 0 {
+            session_files(&path, deep - 1, found)?;
+        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
 /// The file; what cannot be read twice, such as a pipe, is copied first.
 fn seekable(path: &Path) -> Outcome<File> {
     let fail = |error: io::Error| {
@@ -64,9 +178,6 @@ fn seekable(path: &Path) -> Outcome<File> {
     }
     let mut file = File::open(path).map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
-    if metadata.is_dir() {
-        return Err(Failure::told(exit::BAD_FILE, format!("{} is a folder; give one file", path.display())));
-    }
     if metadata.is_file() { Ok(file) } else { spooled(&mut file).map_err(fail) }
 }
 

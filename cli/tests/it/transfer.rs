@@ -196,3 +196,52 @@ fn an_import_that_is_killed_leaves_nothing_to_see_and_the_next_one_completes_it(
     assert_eq!(shown["session"]["messages"], 20_000);
     assert_eq!(text(&shown["messages"][0]["text"]), "message 19999");
 }
+
+/// A small session of pi.
+fn pi_session(id: &str, words: &str) -> String {
+    format!(
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-02-01T10:00:00.000Z\",\"cwd\":\"/x\"}}\n\
+         {{\"type\":\"message\",\"id\":\"a1\",\"parentId\":null,\"timestamp\":\"2026-02-01T10:00:01.000Z\",\
+         \"message\":{{\"role\":\"user\",\"content\":\"{words}\"}}}}\n"
+    )
+}
+
+#[test]
+fn case_40_a_legacy_folder_is_imported_into_a_store_that_was_there_before_it() {
+    let home = Home::new();
+    // A store of the first format that there was, in use since; it knows nothing of any import.
+    let golden = include_bytes!("../../../harnesses/golden/sqlite-1.bytes");
+    let url = format!("sqlite:{}", home.file("state.db", golden).display());
+    let store = ["--store", url.as_str()];
+    let run = |args: &[&str]| home.run(&[&store[..], args].concat());
+    assert_eq!(run(&["chat", "--say", "already here"]).code, 0);
+    let legacy = home.path("legacy");
+    std::fs::create_dir_all(legacy.join("--home-ada--")).unwrap();
+    std::fs::write(legacy.join("a.jsonl"), pi_session("old-a", "one")).unwrap();
+    std::fs::write(legacy.join("--home-ada--/b.jsonl"), pi_session("old-b", "two")).unwrap();
+    std::fs::write(legacy.join("notes.txt"), "no session").unwrap();
+    let legacy_path = legacy.to_str().unwrap();
+    let first = run(&["import", legacy_path]);
+    assert_eq!((first.code, first.out.lines().count()), (0, 2), "{} {}", first.out, first.err);
+    assert!(
+        first.out.contains("session old-a, 1 entry") && first.out.contains("session old-b"),
+        "{}",
+        first.out
+    );
+
+    // More came to the folder, one of them no session: the rest is imported, and nothing twice.
+    std::fs::write(legacy.join("c.jsonl"), pi_session("old-c", "three")).unwrap();
+    std::fs::write(legacy.join("d.jsonl"), "rubbish\n").unwrap();
+    let second = run(&["import", legacy_path]);
+    assert_eq!(second.code, 16, "{}", second.err);
+    assert_eq!(second.out.matches("nothing to add").count(), 2, "{}", second.out);
+    assert!(second.out.contains("session old-c, 1 entry"), "{}", second.out);
+    assert!(second.out.contains("d.jsonl: refused, "), "{}", second.out);
+    let list = home.json(&[&store[..], &["sessions", "list"]].concat());
+    let ids: Vec<String> = list["sessions"].as_array().unwrap().iter().map(|one| text(&one["id"])).collect();
+    for id in ["old-a", "old-b", "old-c"] {
+        assert_eq!(ids.iter().filter(|listed| *listed == id).count(), 1, "{ids:?}");
+    }
+    let named = run(&["import", legacy_path, "--id", "x"]);
+    named.refused(2, "--id names one session");
+}

@@ -91,6 +91,11 @@ impl Message {
         Self::read(payload, None)
     }
 
+    /// Reads a message of a host, which is a person's if it names no role.
+    pub(crate) fn of_host(payload: Payload) -> Result<Self> {
+        Self::read(payload, Some(known(role::USER)))
+    }
+
     /// Reads a message whose role may stand outside of it.
     fn read(payload: Payload, fallback: Option<Role>) -> Result<Self> {
         let (role, blocks, stop_reason) = {

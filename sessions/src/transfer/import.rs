@@ -57,7 +57,7 @@ impl ImportOptions {
     }
 }
 
-/// Reads a session from a file: an export of this software, or a session of the pi coding agent (version 1).
+/// Reads a session from a file: an export of this software, or a session of the pi coding agent (versions 1 to 3).
 ///
 /// The file is read twice, in pieces, on the calling thread: first to know what it is and what is wrong with it, then
 /// to write. The session is hidden until it is complete. A second import of the same file adds nothing and says so,

@@ -3,7 +3,7 @@
 //!
 //! [`export`] writes every row of a session as JSON lines, with a header before them and a footer that proves them
 //! whole. [`import`] reads such a file back so that it reads the same in every query, or a session file of the pi
-//! coding agent (version 1). What cannot be read is dropped line by line, named and counted; a file that is no session
+//! coding agent (versions 1 to 3). What cannot be read is dropped line by line, named and counted; a file that is no session
 //! at all is refused. An import is invisible until it is complete, and the next try takes over what a dead one left.
 //!
 //! `docs/export-format.md` describes the lines.

@@ -21,7 +21,7 @@ const MOST_NAMED: usize = 1_000;
 pub enum Format {
     /// What [`export`](super::export()) writes.
     Turnkeep,
-    /// A session of the pi coding agent, version 1.
+    /// A session of the pi coding agent, versions 1 to 3.
     Pi,
 }
 

@@ -182,7 +182,7 @@ fn format_of(input: impl BufRead) -> Result<Format> {
     Err(if any {
         Error::new(
             ErrorKind::Invalid,
-            "the file is no session: expected an export of this software, or a session of pi (version 1)",
+            "the file is no session: expected an export of this software, or a session of pi",
         )
     } else {
         Error::new(ErrorKind::Invalid, "the file is empty")

@@ -35,4 +35,5 @@ mod sessions;
 mod transfer;
 mod transfer_bad_input;
 mod transfer_pi;
+mod transfer_pi_tree;
 mod transfer_takeover;

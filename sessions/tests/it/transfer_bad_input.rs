@@ -133,7 +133,7 @@ on_each! {
 
     async fn versions_that_are_not_known_are_refused_by_name(backend: Backend) {
         let store = backend.open().await;
-        let later = FIXTURE.replacen(r#""type":"session","#, r#""type":"session","version":3,"#, 1);
+        let later = FIXTURE.replacen(r#""type":"session","#, r#""type":"session","version":4,"#, 1);
         assert_eq!(refused(&*store, later.as_bytes()).await.kind(), ErrorKind::Unsupported);
         let newer = br#"{"format":"turnkeep-session","version":2,"anything":true}"#;
         let error = refused(&*store, newer).await;

@@ -1,16 +1,20 @@
-//! Sessions of the pi coding agent, version 1: a header and a list of entries, one a line, in order.
+//! Sessions of the pi coding agent, versions 1 to 3: a header and entries, one a line. In version 1 each follows the one
+//! before it; since version 2 each names its parent, so that they are a tree, and the last one is its leaf.
 //!
 //! What has a meaning here gets our names; every other field is kept under its own. A line that is JSON is never
 //! dropped, whatever its type.
 
 mod convert;
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, Relation, Role, SessionId};
 use turnkeep_core::limits::{COLUMN_BYTES, PAYLOAD_BYTES};
-use turnkeep_core::model::{Entry, Profile, Reference, Row, SessionImage, Usage, Visibility, entry_kind};
+use turnkeep_core::model::{
+    Entry, Profile, Reference, Row, SessionImage, Title, TitleSource, Usage, Visibility, entry_kind,
+};
 use turnkeep_core::payload::Payload;
 use turnkeep_core::time::Timestamp;
 
@@ -21,12 +25,12 @@ use super::survey::{Item, read_failed};
 use crate::message::Message;
 use crate::message::json::Object;
 use crate::relation;
-use convert::Converted;
+use convert::{Converted, Parent};
 
 /// A line is one payload and little else.
 const LONGEST_LINE: usize = PAYLOAD_BYTES + 1024 * 1024;
-/// The version of the format that is read.
-const VERSION: u64 = 1;
+/// The newest version of the format that is read.
+const VERSION: u64 = 3;
 
 /// Whether a line is one of a pi session.
 ///
@@ -47,16 +51,17 @@ pub(super) fn is_line(text: &str) -> Result<bool> {
         "thinking_level_change" => Ok(object.string("thinkingLevel").is_some()),
         "model_change" => Ok(object.string("modelId").is_some()),
         "compaction" => Ok(object.string("summary").is_some()),
-        _ => Ok(false),
+        // Any line of a tree.
+        _ => Ok(object.raw("parentId").is_some() && object.string("id").is_some()),
     }
 }
 
 fn check_version(header: &Object<'_>) -> Result<()> {
     let Some(version) = header.raw("version") else { return Ok(()) };
-    if version.parse() == Ok(VERSION) {
+    if version.parse().is_ok_and(|version: u64| (1..=VERSION).contains(&version)) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, "only version 1 of pi's session format can be imported")
+    Err(Error::new(ErrorKind::Unsupported, "only versions 1 to 3 of pi's session format can be imported")
         .with("known", VERSION))
 }
 
@@ -66,6 +71,13 @@ pub(super) struct PiReader<R> {
     header: Option<Head>,
     /// The number of the newest entry.
     head: u32,
+    /// The newest entry that others can follow.
+    leaf: Option<EntryNo>,
+    /// The entry of the header, which the first entry of a tree follows.
+    root: Option<EntryNo>,
+    /// Which entry a name in the tree stands for; that of a label stands for what the label follows.
+    named: HashMap<String, EntryNo>,
+    title: Option<String>,
     at: Option<Timestamp>,
     first_at: Option<Timestamp>,
     last_at: Option<Timestamp>,
@@ -76,6 +88,7 @@ struct Head {
     id: Option<SessionId>,
     created_at: Option<Timestamp>,
     cwd: Option<String>,
+    parent: Option<SessionId>,
 }
 
 impl<R: BufRead> PiReader<R> {
@@ -84,6 +97,10 @@ impl<R: BufRead> PiReader<R> {
             lines: Lines::new(input, LONGEST_LINE),
             header: None,
             head: 0,
+            leaf: None,
+            root: None,
+            named: HashMap::new(),
+            title: None,
             at: None,
             first_at: None,
             last_at: None,
@@ -115,9 +132,14 @@ impl<R: BufRead> PiReader<R> {
             created_at,
             updated_at: self.last_at.map_or(created_at, |last| last.max(created_at)),
             activity: 0,
-            leaf: EntryNo::new(self.head),
+            leaf: self.leaf,
             usage: self.usage,
-            profile: Profile { cwd: header.and_then(|header| header.cwd.clone()), ..Profile::default() },
+            profile: Profile {
+                title: self.title.clone().map(|text| Title { text, source: TitleSource::Manual }),
+                cwd: header.and_then(|header| header.cwd.clone()),
+                parent: header.and_then(|header| header.parent.clone()),
+                ..Profile::default()
+            },
         }
     }
 
@@ -142,18 +164,51 @@ impl<R: BufRead> PiReader<R> {
         }
         let number = self.head.checked_add(1).and_then(EntryNo::new).ok_or(DropReason::OutOfOrder)?;
         let at = read.at.or(self.at).unwrap_or_default();
-        let parent = EntryNo::new(self.head);
+        let parent = match &read.parent {
+            Parent::Before => self.leaf,
+            Parent::Root => self.root,
+            // Of a line that was dropped nobody knows what it followed; the one before is most likely.
+            Parent::Named(id) => self.named.get(id).copied().or(self.leaf),
+        };
+        let on_path = read.kind.as_str() != entry_kind::LABEL;
         let text = match read.kind.as_str() {
             entry_kind::MESSAGE => Message::parse(read.payload.clone()).map(|message| message.text()).ok(),
-            entry_kind::COMPACTION => read.summary.map(|summary| summary.replace('\0', "\u{fffd}")),
-            _ => None,
+            entry_kind::CUSTOM_MESSAGE => {
+                Message::of_host(read.payload.clone()).map(|message| message.text()).ok()
+            }
+            _ => read.text.map(|text| text.replace('\0', "\u{fffd}")),
         };
         // The index of a kept entry counts lines from 0, the header among them; lines that are no JSON count nowhere.
         let kept = read.first_kept.and_then(|index| EntryNo::new(index.checked_add(1)?));
-        let refs = match (kept.filter(|kept| *kept < number), Relation::new(relation::FIRST_KEPT)) {
-            (Some(entry), Ok(relation)) => vec![Reference { relation, entry }],
-            _ => Vec::new(),
+        let refers = match read.refers {
+            Some((relation, id)) => self.named.get(&id).map(|entry| (relation, *entry)),
+            None => kept.map(|entry| (relation::FIRST_KEPT, entry)),
         };
+        let refs = match refers.filter(|(_, entry)| *entry < number) {
+            Some((relation, entry)) => Relation::new(relation)
+                .map(|relation| vec![Reference { relation, entry }])
+                .unwrap_or_default(),
+            None => Vec::new(),
+        };
+        if on_path {
+            self.leaf = Some(number);
+        }
+        if let Some(stands_for) = if on_path { Some(number) } else { parent }
+            && let Some(id) = read.id
+        {
+            self.named.insert(id, stands_for);
+        }
+        // After a label the leaf is what the label follows, which may be elsewhere in the tree.
+        if !on_path && parent.is_some() {
+            self.leaf = parent;
+        }
+        if let Some(title) = read.title {
+            self.title = Some(title)
+                .filter(|title| !title.is_empty() && title.len() <= COLUMN_BYTES && !title.contains('\0'));
+        }
+        if read.header.is_some() && self.root.is_none() {
+            self.root = Some(number);
+        }
         if let Some(header) = read.header {
             self.header.get_or_insert(header);
         } else if let Some(at) = read.at {
@@ -170,7 +225,7 @@ impl<R: BufRead> PiReader<R> {
         Ok(Entry {
             number,
             parent,
-            on_path: true,
+            on_path,
             kind: read.kind,
             role: read.role,
             run: None,
@@ -209,9 +264,16 @@ impl Head {
         Self {
             id: header.string("id").and_then(|id| SessionId::new(id).ok()),
             created_at: header.string("timestamp").and_then(|text| convert::moment(&text)),
+            parent: header.string("parentSession").as_deref().and_then(session_of),
             cwd: header.string("cwd").filter(|cwd| cwd.len() <= COLUMN_BYTES && !cwd.contains('\0')),
         }
     }
+}
+
+/// The session that a file of pi holds, by its name: `<time>_<id>.jsonl`.
+fn session_of(path: &str) -> Option<SessionId> {
+    let name = path.rsplit(['/', '\\']).next()?.strip_suffix(".jsonl")?;
+    SessionId::new(name.rsplit_once('_').map_or(name, |(_, id)| id)).ok()
 }
 
 fn known_role(role: &str) -> Option<Role> {
