@@ -8,6 +8,7 @@ mod breaks;
 #[cfg(feature = "certify")]
 mod certify;
 mod crash;
+mod example;
 mod fork;
 mod kit;
 mod lists;

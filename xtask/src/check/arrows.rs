@@ -58,6 +58,7 @@ const RULES: &[Rule] = &[
     rule(FACADE, &[CORE, MEMORY, SQLITE, REDB, SESSIONS, CONFORMANCE], &[]),
     rule("turnkeep-cli", &[FACADE, CONFORMANCE, HARNESSES], &[]),
     rule("turnkeep-toy", &[CORE, MEMORY], &[CONFORMANCE]),
+    rule("turnkeep-examples", &[FACADE, CONFORMANCE, HARNESSES], &[]),
     Rule { name: "turnkeep-benches", normal: Reach::Any, tests: Reach::Any },
     rule("turnkeep-mutation", &[], &[]),
     rule("xtask", &[], &[]),

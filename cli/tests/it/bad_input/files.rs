@@ -155,7 +155,8 @@ fn an_import_of_what_is_no_file_is_refused() {
     let home = home();
     let gone = home.path("gone.jsonl");
     home.run(&["import", gone.to_str().unwrap()]).refused(NOT_FOUND, "gone.jsonl");
-    home.run(&["import", home.path("home").to_str().unwrap()]).refused(BAD_FILE, "no file that ends in .jsonl");
+    home.run(&["import", home.path("home").to_str().unwrap()])
+        .refused(BAD_FILE, "no file that ends in .jsonl");
     all_is_as_it_was(&home);
 }
 
