@@ -213,3 +213,21 @@ fn a_restore_that_dies_anywhere_leaves_the_old_store_or_the_new_one() {
     }
     assert!(died >= 7, "create, sync, link, rename, and the same without a store: {died}");
 }
+
+#[test]
+fn a_backup_of_an_older_format_is_restored_and_upgraded_when_it_is_opened() {
+    let (folder, path) = fresh();
+    let backup = folder.path().join("old");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harnesses/golden/sqlite-1.bytes");
+    fs::copy(golden, &backup).unwrap();
+    let format = |path: &Path| -> i64 {
+        let conn = Connection::open(path).unwrap();
+        conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    };
+    options(&path).restore_blocking(&backup, None).unwrap();
+    assert_eq!((format(&path), format(&backup)), (1, 1), "it is put there as it is");
+    let store = SqliteOptions::new(&path).open_blocking().unwrap();
+    assert_eq!(block_on(store.verify()).unwrap().damage, []);
+    close(&store);
+    assert!(format(&path) > 1);
+}
