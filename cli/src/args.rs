@@ -124,6 +124,10 @@ pub(crate) enum Sessions {
     Search(Search),
     /// Show a session: its conversation and its runs
     Show(Show),
+    /// Show the newest words of a session, and with -f those that come
+    Tail(Tail),
+    /// List the runs of a session: how each ended, and why
+    Runs(Runs),
     /// Show the audit log of a session: what happened to its runs, without anybody's words
     Log(Log),
     /// Continue a session, as `chat --session` does
@@ -325,6 +329,32 @@ pub(crate) struct Show {
     /// Whole messages; long ones are cut otherwise
     #[arg(long)]
     pub(crate) full: bool,
+}
+
+/// `turnkeep sessions tail`
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// How many messages to begin with
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    pub(crate) lines: u32,
+    /// Go on with what any program adds, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Whole messages; long ones are cut otherwise
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// `turnkeep sessions runs`
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    #[command(flatten)]
+    pub(crate) pick: Pick,
+    /// Only those that are not over
+    #[arg(long)]
+    pub(crate) active: bool,
 }
 
 /// `turnkeep sessions log`

@@ -58,14 +58,15 @@ pub use turnkeep_core::{
     WorkspaceId,
 };
 pub use turnkeep_sessions::{
-    Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Compaction, Complete, CreateSession,
-    DeleteSession, Directories, Draft, EndOfTurn, Entropy, Fate, ForkSession, ForkTitle, Forked, History,
-    HistoryItem, Intent, Label, Latest, Lease, Leases, ListRuns, ListSessions, LossSignal, Message, Messages,
-    ModeChange, ModelChange, Prune, PruneReport, PrunedSession, RecoveredRun, RecoveryReport, Replay,
-    ReplayPolicy, Retention, Run, RunAppend, RunAtWork, RunError, Runs, Search, Session, Sessions,
-    StateLayout, StoredMessage, SystemEntropy, TakeUp, ThinkingLevel, Turn, TurnEnd, TurnStart, TurnStatus,
-    WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns, channel_lease, named_lease,
-    relation, session_lease,
+    Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Claim, ClaimRecord, ClaimState,
+    ClaimTool, Claiming, Claims, Compaction, Complete, CreateSession, DeleteSession, Directories, Draft,
+    Effect, EndOfTurn, Entropy, Fate, Follow, Following, ForkSession, ForkTitle, Forked, History,
+    HistoryItem, Intent, Label, Latest, Lease, Leases, ListClaims, ListRuns, ListSessions, LossSignal,
+    Message, Messages, ModeChange, ModelChange, News, Place, Prune, PruneReport, PrunedSession, RecoveredRun,
+    RecoveryReport, Replay, ReplayPolicy, Retention, Run, RunAppend, RunAtWork, RunError, Runs, Search,
+    Session, Sessions, StateLayout, StoredMessage, SystemEntropy, TakeOver, TakeUp, ThinkingLevel, Turn,
+    TurnEnd, TurnStart, TurnStatus, WaitingFor, Workspace, WorkspaceDir, WorkspaceOptions, WorkspaceRuns,
+    channel_lease, named_lease, relation, session_lease,
 };
 pub use turnkeep_sessions::{audit, identity, message, redact, replay, state, transfer};
 

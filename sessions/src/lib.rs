@@ -27,8 +27,10 @@ pub mod audit;
 mod awaitable;
 mod base;
 pub mod blocking;
+mod claims;
 mod draft;
 mod entropy;
+mod follow;
 mod fork;
 pub mod identity;
 mod keeper;
@@ -49,16 +51,18 @@ pub mod transfer;
 mod workspace;
 
 pub use awaitable::BoxFuture;
+pub use claims::{Claim, ClaimRecord, ClaimState, ClaimTool, Claiming, Claims, Effect, ListClaims};
 pub use draft::{
     BranchSummary, Compaction, Directories, Draft, Label, ModeChange, ModelChange, ThinkingLevel, TurnEnd,
     TurnStart, TurnStatus, relation,
 };
 pub use entropy::{Entropy, SystemEntropy};
+pub use follow::{Follow, Following, News, Place};
 pub use fork::{ForkSession, ForkTitle, Forked};
 pub use identity::{Fate, StateLayout, WorkspaceDir};
 pub use lease::{Lease, Leases, LossSignal, channel_lease, named_lease, session_lease};
 pub use message::Message;
-pub use recovery::{RecoveredRun, RecoveryReport, RunAtWork};
+pub use recovery::{RecoveredRun, RecoveryReport, RunAtWork, TakeOver};
 pub use replay::{HistoryItem, Replay, ReplayPolicy};
 pub use retention::{Prune, PruneReport, PrunedSession, Retention};
 pub use run::{Admission, BeginRun, Complete, Intent, Run, RunAppend, RunError, TakeUp, WaitingFor};

@@ -1,6 +1,8 @@
 //! Recovery: closing the runs that a dead process left behind. By lease first, so that the living are left alone.
 
-use turnkeep_core::commit::{Commit, Op, Takeover};
+use std::collections::BTreeSet;
+
+use turnkeep_core::commit::{Commit, Fence, Op, Takeover};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, RunId, SessionRef, TurnId};
 use turnkeep_core::model::{
@@ -10,7 +12,9 @@ use turnkeep_core::model::{
 use turnkeep_core::mutant;
 use turnkeep_core::query::{AudienceFilter, EntryQuery, Order, RunQuery, SessionQuery};
 
+use crate::awaitable::awaitable;
 use crate::base::{Base, Repeat};
+use crate::claims::{self, ClaimRecord};
 use crate::lease::{granted, release, session_lease};
 use crate::run::close::{Closing, Verdict, closed_by_others};
 use crate::session::Session;
@@ -29,6 +33,8 @@ pub struct RecoveryReport {
     pub interrupted: Vec<RecoveredRun>,
     /// Runs that are executed by a living or merely stopped process, or may be.
     pub left_alone: Vec<RunAtWork>,
+    /// Tool calls whose executor is gone, and that were interrupted. A person may have to say what becomes of them.
+    pub claims: Vec<ClaimRecord>,
     /// Unfinished forks and imports whose builder is gone, and that were removed.
     pub removed: Vec<SessionRef>,
     /// Sessions that could not be recovered. The others were.
@@ -39,7 +45,10 @@ impl RecoveryReport {
     /// Whether there was nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.interrupted.is_empty() && self.removed.is_empty() && self.failed.is_empty()
+        self.interrupted.is_empty()
+            && self.claims.is_empty()
+            && self.removed.is_empty()
+            && self.failed.is_empty()
     }
 }
 
@@ -92,6 +101,7 @@ pub(crate) async fn recover(base: &Base) -> Result<RecoveryReport> {
             report.failed.push((session, error));
         }
     }
+    interrupt_claims(base, &mut report).await?;
     remove_abandoned(base, &mut report).await?;
     Ok(report)
 }
@@ -135,25 +145,38 @@ async fn recover_run(base: &Base, run: Run, report: &mut RecoveryReport) -> Resu
         return Ok(None);
     }
     let takeover = mutant::either("recovery/takes-from-the-living", Takeover::Force, Takeover::IfOwnerDead);
-    let grant = base.grant(name, LeasePurpose::Recovery, base.lease_ttl(), takeover)?;
-    let commit = Commit::new(base.workspace().clone())
-        .request(base.request_in_session(Repeat::default(), &session)?)
-        .op(Op::AcquireLease(grant.clone()));
-    let landed = match base.commit(commit).await {
-        Ok(landed) => landed,
-        // Somebody else was faster: it is theirs now, or gone.
-        Err(error) if error.kind() == ErrorKind::LeaseHeld => {
-            report.left_alone.push(RunAtWork { session, run: run.id, owner: Liveness::Alive });
-            return Ok(None);
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(fences) = take(base, &session, takeover).await? else {
+        report.left_alone.push(RunAtWork { session, run: run.id, owner: Liveness::Alive });
+        return Ok(None);
     };
-    let fences = granted(std::slice::from_ref(&grant), &landed.receipt, 0)?;
-    let closed = close(base, &run, fences.clone()).await;
-    match closed {
-        Ok(Some((recovered, moved))) => {
+    close_under(base, &run, &Verdict::left_behind(), fences, report).await
+}
+
+/// Takes the lease of a session to clear up under it. `None` if somebody else has it, or the session is gone.
+async fn take(base: &Base, session: &SessionRef, takeover: Takeover) -> Result<Option<Vec<Fence>>> {
+    let grant = base.grant(session_lease(session), LeasePurpose::Recovery, base.lease_ttl(), takeover)?;
+    let commit = Commit::new(base.workspace().clone())
+        .request(base.request_in_session(Repeat::default(), session)?)
+        .op(Op::AcquireLease(grant.clone()));
+    match base.commit(commit).await {
+        Ok(landed) => granted(std::slice::from_ref(&grant), &landed.receipt, 0).map(Some),
+        Err(error) if matches!(error.kind(), ErrorKind::LeaseHeld | ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Closes a run under a lease that was taken for it, and gives the lease back whatever happens.
+async fn close_under(
+    base: &Base,
+    run: &Run,
+    verdict: &Verdict,
+    fences: Vec<Fence>,
+    report: &mut RecoveryReport,
+) -> Result<Option<Moved>> {
+    match close(base, run, verdict, fences.clone()).await {
+        Ok(Some((recovered, claims, moved))) => {
             report.interrupted.push(recovered);
+            report.claims.extend(claims);
             Ok(Some(moved))
         }
         Ok(None) => {
@@ -168,11 +191,94 @@ async fn recover_run(base: &Base, run: Run, report: &mut RecoveryReport) -> Resu
     }
 }
 
+/// Interrupts claims that were made under a lease alone, by somebody who is gone.
+async fn interrupt_claims(base: &Base, report: &mut RecoveryReport) -> Result<()> {
+    let sessions: BTreeSet<SessionRef> =
+        claims::running(base, None).await?.into_iter().map(|claim| claim.session).collect();
+    for session in sessions {
+        match interrupt_claims_of(base, &session).await {
+            Ok(claims) => report.claims.extend(claims),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::LeaseLost) => {}
+            Err(error) => report.failed.push((session, error)),
+        }
+    }
+    Ok(())
+}
+
+async fn interrupt_claims_of(base: &Base, session: &SessionRef) -> Result<Vec<ClaimRecord>> {
+    let key = LeaseKey { workspace: base.workspace().clone(), name: session_lease(session) };
+    if executor(base.store().lease(&key).await?.as_ref()).is_some() {
+        return Ok(Vec::new());
+    }
+    match take(base, session, Takeover::IfOwnerDead).await? {
+        Some(fences) => claims::interrupt_left_behind(base, session, fences).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The session to be taken over from somebody who sleeps or hangs; await it.
+#[derive(Debug)]
+#[must_use = "nothing is taken over until this is awaited"]
+pub struct TakeOver {
+    session: Session,
+    force: bool,
+}
+
+impl Session {
+    /// Closes a run whose executor sleeps or hangs, as interrupted, once its lease has expired; recovery leaves it alone
+    /// as long as its process lives. Whoever it was is refused when it wakes, and its loss signal fires. Answers the
+    /// run; `None` if nobody is at work. A run that waits for a person is not at work.
+    ///
+    /// # Errors
+    /// On await: `LeaseHeld` while the lease has not expired.
+    pub fn take_over(&self) -> TakeOver {
+        TakeOver { session: self.clone(), force: false }
+    }
+}
+
+impl TakeOver {
+    /// Also from somebody who is at work.
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    async fn go(self) -> Result<Option<RecoveredRun>> {
+        let base = self.session.workspace().base();
+        let session = self.session.session_ref();
+        let Some(run) = self.session.runs().list().states(EXECUTED).limit(1).await?.items.pop() else {
+            return Ok(None);
+        };
+        let takeover = if self.force { Takeover::Force } else { Takeover::IfExpired };
+        // Whoever is dead needs no expiry.
+        let fences = match take(base, session, takeover).await? {
+            Some(fences) => Some(fences),
+            None => take(base, session, Takeover::IfOwnerDead).await?,
+        };
+        let Some(fences) = fences else {
+            return Err(Error::new(
+                ErrorKind::LeaseHeld,
+                "somebody is at work on the session, and its lease holds",
+            )
+            .with("session", &session.id)
+            .with("run", &run.id));
+        };
+        let mut report = RecoveryReport::default();
+        let before = self.session.leaf();
+        let moved = close_under(base, &run, &Verdict::taken_over(), fences, &mut report).await?;
+        if let Some(moved) = moved {
+            self.session.advance(before, moved);
+        }
+        Ok(report.interrupted.pop())
+    }
+}
+awaitable!(TakeOver => Result<Option<RecoveredRun>>);
+
 /// Who executes a run, if somebody does or may.
 pub(crate) fn executor(lease: Option<&LeaseView>) -> Option<Liveness> {
     let lease = lease?;
     let gone = lease.state == LeaseState::Released
-        || lease.liveness == Liveness::Dead
+        || (lease.liveness == Liveness::Dead && !mutant::is("recovery/the-dead-left-alone"))
         || (lease.liveness == Liveness::Unknown && lease.expired);
     let gone = mutant::either("recovery/takes-from-the-living", true, gone);
     (!gone).then_some(lease.liveness)
@@ -182,8 +288,9 @@ pub(crate) fn executor(lease: Option<&LeaseView>) -> Option<Liveness> {
 async fn close(
     base: &Base,
     run: &Run,
-    fences: Vec<turnkeep_core::Fence>,
-) -> Result<Option<(RecoveredRun, Moved)>> {
+    verdict: &Verdict,
+    fences: Vec<Fence>,
+) -> Result<Option<(RecoveredRun, Vec<ClaimRecord>, Moved)>> {
     let session = &run.session;
     let mut query = RunQuery::new(base.workspace().clone());
     query.session = Some(session.clone());
@@ -197,22 +304,24 @@ async fn close(
         session: session.clone(),
         run: run.id.clone(),
         turn: turn_of(base, session, &run.id).await?,
-        verdict: Verdict::left_behind(),
+        verdict: verdict.clone(),
         drafts: Vec::new(),
         usage: None,
         partial: None,
         tail: None,
         streamed: false,
+        claims: Vec::new(),
         fences,
     };
-    let (receipt, kept_partial) = match closing.commit(base).await {
+    let closed = match closing.commit(base).await {
         Ok(closed) => closed,
         Err(error) if closed_by_others(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let after = receipt.session(session).and_then(|mark| mark.leaf);
+    let after = closed.receipt.session(session).and_then(|mark| mark.leaf);
+    let kept_partial = closed.kept_partial;
     let recovered = RecoveredRun { session: session.clone(), run: run.id, from: run.state, kept_partial };
-    Ok(Some((recovered, Moved { before, after })))
+    Ok(Some((recovered, closed.claims, Moved { before, after })))
 }
 
 async fn turn_of(base: &Base, session: &SessionRef, run: &RunId) -> Result<Option<TurnId>> {

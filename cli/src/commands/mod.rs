@@ -24,6 +24,8 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
         Command::Sessions(args::Sessions::Search(search)) => sessions::search::run(global, search, out).await,
         Command::Sessions(args::Sessions::New(new)) => sessions::new::run(global, new, out).await,
         Command::Sessions(args::Sessions::Show(show)) => sessions::show::run(global, show, out).await,
+        Command::Sessions(args::Sessions::Tail(tail)) => sessions::tail::run(global, tail, out).await,
+        Command::Sessions(args::Sessions::Runs(runs)) => sessions::runs::run(global, runs, out).await,
         Command::Sessions(args::Sessions::Log(log)) => sessions::log::run(global, log, out).await,
         Command::Sessions(args::Sessions::Resume(resume)) => chat::resume(global, resume, out).await,
         Command::Sessions(args::Sessions::Rename(rename)) => sessions::rename::run(global, rename, out).await,

@@ -9,6 +9,7 @@ mod breaks;
 mod certify;
 mod crash;
 mod example;
+mod follow;
 mod fork;
 mod kit;
 mod lists;

@@ -3,3 +3,5 @@
 
 mod kill;
 mod open;
+mod sleeper;
+mod tool_once;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use turnkeep_core::error::Result;
 use turnkeep_core::id::{EntryKind, EntryNo, RunId};
 use turnkeep_core::model::{Entry, Title, TitleSource, Visibility, entry_kind};
-use turnkeep_core::{Payload, id::IntentId};
+use turnkeep_core::{Payload, id::IntentId, mutant};
 
 use super::{Body, Draft, expect_kind, reference};
 
@@ -257,7 +257,7 @@ impl Label {
 
     fn body(&self) -> Result<Body> {
         let mut body = self.plain()?;
-        body.on_path = false;
+        body.on_path = mutant::is("drafts/label-moves-the-leaf");
         body.text = self.label.as_deref().map(without_nul);
         body.refers(relation::LABEL_TARGET, self.target)
     }

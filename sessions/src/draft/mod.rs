@@ -47,6 +47,7 @@ struct Body {
 impl Draft {
     /// An entry of any kind, also one that nobody here knows. The payload is kept byte for byte.
     pub fn of_kind(kind: impl AsRef<str>, payload: Payload) -> Self {
+        let kind = mutant::either("drafts/unknown-kind-is-custom", entry_kind::CUSTOM, kind.as_ref());
         Self::from_body(EntryKind::new(kind).map(|kind| Body::new(kind, payload)))
     }
 

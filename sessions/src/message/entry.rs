@@ -4,6 +4,7 @@ use turnkeep_core::commit::NewEntry;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::EntryKind;
 use turnkeep_core::model::{Entry, entry_kind, role};
+use turnkeep_core::mutant;
 use turnkeep_core::payload::Payload;
 use turnkeep_core::time::Timestamp;
 
@@ -54,6 +55,7 @@ impl Message {
     fn read_summary(entry: &Entry) -> Result<Self> {
         let summary = Object::parse(entry.payload.as_str()).and_then(|object| object.string("summary"));
         match summary.or_else(|| entry.text.clone()) {
+            Some(summary) if mutant::is("messages/summaries-of-the-model") => Ok(Self::assistant(summary)),
             Some(summary) => Ok(Self::user(summary)),
             None => Err(Error::new(ErrorKind::Invalid, "the summary entry has no `summary`")),
         }

@@ -57,7 +57,9 @@ pub struct HistoryItem {
 }
 
 impl HistoryItem {
-    fn new(entry: Entry) -> Self {
+    /// An entry with the message that it holds, if it holds one.
+    #[must_use]
+    pub fn new(entry: Entry) -> Self {
         let message = Message::from_entry(&entry).ok();
         Self { entry, message }
     }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::EntryNo;
 use turnkeep_core::model::role;
+use turnkeep_core::mutant;
 
 use super::{CutOff, LeftOut, LeftOutReason, ReplayMessage, ReplayPolicy, Unanswered};
 use crate::message::{Block, Message, ToolCall, ToolResult};
@@ -126,6 +127,7 @@ fn find_answers(pieces: &[Piece], left_out: &mut LeftOut) -> Answers {
                     Some(call) if answers.by_call.contains_key(call) => {
                         left_out.add(LeftOutReason::RepeatedResult);
                     }
+                    Some(_) if mutant::is("replay/results-not-found") => {}
                     Some(call) => {
                         answers.by_call.insert(*call, (at, index));
                     }

@@ -8,7 +8,7 @@ use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, IntentId, Role, RunId, SessionRef, TurnId};
 use turnkeep_core::model::{self, LeasePurpose, RunState, Visibility, entry_kind, role};
-use turnkeep_core::{Payload, Timestamp};
+use turnkeep_core::{Payload, Timestamp, mutant};
 
 use super::care::AdmissionCare;
 use super::close::{run_event, start_key};
@@ -265,7 +265,8 @@ impl BeginRun {
                 (intent, Some(before.clone()), input)
             }
         };
-        let drafts = std::iter::once(input).chain(self.more.iter().cloned()).collect();
+        let input = Some(input).filter(|_| !mutant::is("runs/begun-without-input"));
+        let drafts = input.into_iter().chain(self.more.iter().cloned()).collect();
         let session = self.session.session_ref().clone();
         let accepted = self.accepted.clone();
         Ok(Blueprint { session, run, turn, intent, after, accepted, drafts, grant })

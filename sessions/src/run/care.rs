@@ -89,6 +89,7 @@ pub(crate) fn dropped(
         partial: None,
         tail,
         streamed: false,
+        claims: Vec::new(),
         fences,
     }
 }
@@ -107,7 +108,7 @@ impl Ending {
         match self {
             Self::Close(closing) => {
                 let session = closing.session.clone();
-                Ok((session, closing.commit(base).await?.0))
+                Ok((session, closing.commit(base).await?.receipt))
             }
             Self::WaitAgain { session, run, turn, state, fences } => {
                 let mut commit = Commit::new(base.workspace().clone())

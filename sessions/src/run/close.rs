@@ -10,6 +10,7 @@ use turnkeep_core::{Fence, Payload, Receipt, Timestamp, mutant};
 
 use super::{RunError, partial};
 use crate::base::{Base, Repeat};
+use crate::claims::{self, ClaimRecord};
 use crate::draft::{Draft, TurnEnd, TurnStatus};
 use crate::message::Message;
 use crate::session::append_ops;
@@ -50,6 +51,13 @@ impl Verdict {
     pub(crate) fn left_behind() -> Self {
         Self::interrupted(
             RunError::new("recovery", "owner_gone").message("the process that executed the run is gone"),
+        )
+    }
+
+    /// Somebody else went on, because whoever executed it was asleep or hung.
+    pub(crate) fn taken_over() -> Self {
+        Self::interrupted(
+            RunError::new("recovery", "taken_over").message("somebody else took the session over"),
         )
     }
 
@@ -96,6 +104,8 @@ pub(crate) struct Closing {
     pub(crate) tail: Option<String>,
     /// Whether a stream of such text is there and takes no more from now on.
     pub(crate) streamed: bool,
+    /// Tool calls that are still said to be executed.
+    pub(crate) claims: Vec<ClaimRecord>,
     /// The lease that protected the run, given back in the same commit.
     pub(crate) fences: Vec<Fence>,
 }
@@ -154,6 +164,7 @@ impl Closing {
                 close: true,
             });
         }
+        ops.extend(claims::interrupt_ops(&self.claims)?);
         ops.extend(self.fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
         Ok(ops)
     }
@@ -173,9 +184,8 @@ impl Closing {
 
     /// Closes with the lease alone, for a run whose handle is gone. Nobody else could write since, so that the leaf
     /// needs no guard.
-    ///
-    /// Answers also whether an unfinished text was kept.
-    pub(crate) async fn commit(mut self, base: &Base) -> Result<(Receipt, bool)> {
+    pub(crate) async fn commit(mut self, base: &Base) -> Result<Closed> {
+        self.claims = claims::running(base, Some(&self.session)).await?;
         if let Some(turn) = &self.turn
             && let Some(streamed) = partial::read(base, &self.session, turn).await?
         {
@@ -187,9 +197,22 @@ impl Closing {
             .request(base.request_in_session(Repeat::default(), &self.session)?);
         commit.fences = self.fences.clone();
         commit.ops = self.ops(base.now())?;
-        Ok((base.commit(commit).await?.receipt, self.partial.is_some()))
+        let receipt = base.commit(commit).await?.receipt;
+        Ok(Closed { receipt, kept_partial: self.partial.is_some(), claims: self.claims })
     }
 }
+
+/// A run that was closed.
+pub(crate) struct Closed {
+    pub(crate) receipt: Receipt,
+    /// Whether an unfinished text was kept.
+    pub(crate) kept_partial: bool,
+    /// Tool calls that were interrupted with it.
+    pub(crate) claims: Vec<ClaimRecord>,
+}
+
+/// How the kinds of the events in a run's life begin.
+pub(crate) const OWN_EVENTS: &str = "run_";
 
 /// The key of the entry that begins a turn.
 pub(crate) fn start_key(turn: &TurnId) -> Result<EntryKey> {

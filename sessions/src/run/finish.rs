@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use turnkeep_core::commit::RequestId;
-use turnkeep_core::error::Result;
+use turnkeep_core::commit::{Fingerprint, RequestId};
+use turnkeep_core::digest::FieldDigest;
+use turnkeep_core::error::{ErrorKind, Result};
 use turnkeep_core::model::{RunState, Usage};
 use turnkeep_core::mutant;
 
@@ -12,9 +13,12 @@ use super::close::{Closing, Verdict};
 use super::{Run, RunError, Stage, partial};
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
-use crate::draft::{Compaction, Draft};
+use crate::draft::{Compaction, Draft, meaning};
 use crate::lease::Hold;
 use crate::session::Plan;
+
+/// How often the end of a run is tried again because one of its tools ended at the same time.
+const CLAIM_TRIES: u32 = 20;
 
 /// The completion of a run; await it.
 #[derive(Debug)]
@@ -93,7 +97,7 @@ impl Run {
             None
         };
         let tail = if completed { None } else { self.tail() };
-        let closing = Closing {
+        let mut closing = Closing {
             session: self.session.session_ref().clone(),
             run: self.id.clone(),
             turn: Some(self.turn.clone()),
@@ -103,23 +107,45 @@ impl Run {
             partial: partial::with_tail(shown.filter(|text| !text.is_empty()), tail),
             tail: None,
             streamed,
+            claims: Vec::new(),
             fences: hold.as_ref().map(|hold| hold.fences().to_vec()).unwrap_or_default(),
         };
-        // A verdict alone must not fail because the leaf is elsewhere.
-        let continues = !closing.drafts.is_empty();
-        let mut plan = Plan::new(move |now| closing.ops(now)).repeat(repeat);
-        if let Some(hold) = &hold {
-            plan = plan.hold(hold.clone());
-        }
-        self.session.write(if continues { plan } else { plan.at_any_leaf() }).await?;
-        if let (true, Some(leaf)) = (mutant::is("runs/compact-by-themselves"), self.session.leaf()) {
-            self.session.append([Compaction::new("what was said", leaf)]).await?;
+        let mut tried = 0;
+        loop {
+            closing.claims = self.claims_left().await?;
+            let written = self.write_end(closing.clone(), repeat.clone(), hold.as_ref()).await;
+            match written {
+                // A tool of this run came to its end in that moment.
+                Err(error)
+                    if error.kind() == ErrorKind::VersionConflict
+                        && !closing.claims.is_empty()
+                        && tried < CLAIM_TRIES =>
+                {
+                    tried += 1;
+                }
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
         }
         if let Some(hold) = hold {
             hold.given();
         }
         self.local().stage = Stage::Over;
         self.session.rest(&self.id);
+        Ok(())
+    }
+
+    async fn write_end(&self, closing: Closing, repeat: Repeat, hold: Option<&Arc<Hold>>) -> Result<()> {
+        // A verdict alone must not fail because the leaf is elsewhere.
+        let continues = !closing.drafts.is_empty();
+        let mut plan = Plan::new(move |now| closing.ops(now)).repeat(repeat);
+        if let Some(hold) = hold {
+            plan = plan.hold(hold.clone());
+        }
+        self.session.write(if continues { plan } else { plan.at_any_leaf() }).await?;
+        if let (true, Some(leaf)) = (mutant::is("runs/compact-by-themselves"), self.session.leaf()) {
+            self.session.append([Compaction::new("what was said", leaf)]).await?;
+        }
         Ok(())
     }
 
@@ -160,7 +186,16 @@ impl Complete<'_> {
     }
 
     async fn go(self) -> Result<()> {
-        let repeat = Repeat { id: self.request?, fingerprint: None };
+        let id = self.request?;
+        // Not the digest of the commit: which tools it interrupts depends on the moment.
+        let mut digest = FieldDigest::new("run-complete/1").text(self.run.id.as_str());
+        digest = digest.maybe(self.stop_reason.as_deref());
+        let redaction = self.run.session.workspace().base().redaction();
+        let fingerprint = id
+            .is_some()
+            .then(|| Ok(Fingerprint::from_bytes(meaning(digest, &self.drafts, redaction)?.finish())))
+            .transpose()?;
+        let repeat = Repeat { id, fingerprint };
         self.run.close(Verdict::completed(self.stop_reason), self.drafts, self.usage, repeat).await
     }
 }

@@ -5,7 +5,7 @@ use turnkeep_core::commit::{Expect, Op, Put};
 use turnkeep_core::error::Result;
 use turnkeep_core::id::{Collection, IntentId, RecordKey, SessionRef};
 use turnkeep_core::model::{Record, collection};
-use turnkeep_core::{Payload, Timestamp};
+use turnkeep_core::{Payload, Timestamp, mutant};
 
 use crate::redact::Redaction;
 
@@ -67,7 +67,10 @@ impl Accepted {
             owner: Some(session.clone()),
             status: None,
             expect: Expect::Absent,
-            payload: Payload::from_value(self)?,
+            payload: match mutant::is("intents/request-not-kept") {
+                true => Payload::empty(),
+                false => Payload::from_value(self)?,
+            },
         }))
     }
 }

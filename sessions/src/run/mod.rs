@@ -11,21 +11,23 @@ mod takeup;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use turnkeep_core::Timestamp;
-use turnkeep_core::commit::{Fingerprint, NewEvent, Op, RequestId, RunPatch};
+use turnkeep_core::commit::{Fingerprint, NewEvent, Op, Outcome, RequestId, RunPatch};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EventKind, RunId, TurnId};
-use turnkeep_core::model::{RunState, RunStates, Usage};
+use turnkeep_core::id::{EventKind, RunId, StreamName, TurnId};
+use turnkeep_core::model::{RunState, RunStates, Usage, stream};
+use turnkeep_core::{Payload, Timestamp, mutant};
 
 pub use begin::{Admission, BeginRun};
 pub use error::RunError;
 pub use finish::Complete;
 pub use intent::Intent;
 pub use takeup::TakeUp;
+pub(crate) use takeup::turn_of;
 
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
+use crate::claims::{self, ClaimRecord, ClaimTool};
 use crate::draft::{Draft, meaning};
 use crate::lease::{Hold, LossSignal};
 use crate::redact::Tail;
@@ -51,6 +53,8 @@ struct Local {
     next_piece: Option<u64>,
     /// The end of that text, as long as a redactor cannot judge it.
     tail: Tail,
+    /// Whether tools may have been claimed.
+    claimed: bool,
 }
 
 /// Where the run stands, as this handle knows.
@@ -79,15 +83,12 @@ impl Run {
         turn: TurnId,
         hold: Arc<Hold>,
         stage: Stage,
-        may_have_streamed: bool,
+        goes_on: bool,
     ) -> Self {
-        let next_piece = (!may_have_streamed).then_some(1);
-        Self {
-            session,
-            id,
-            turn,
-            local: Mutex::new(Local { hold, stage, next_piece, tail: Tail::default() }),
-        }
+        // One that goes on may have streamed text and claimed tools before.
+        let next_piece = (!goes_on).then_some(1);
+        let local = Local { hold, stage, next_piece, tail: Tail::default(), claimed: goes_on };
+        Self { session, id, turn, local: Mutex::new(local) }
     }
 
     /// Its id.
@@ -196,6 +197,47 @@ impl Run {
         Ok(())
     }
 
+    /// Claims a tool call by a key, unique in the workspace, before the tool is executed: one caller wins, the others
+    /// read what came of it. Await it, or say more first; see [`ClaimTool`].
+    ///
+    /// # Errors
+    /// On await: `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
+    pub fn claim(&self, key: impl AsRef<str>) -> ClaimTool {
+        self.local().claimed = true;
+        let hold = self.at_work().map(|(hold, _)| hold);
+        ClaimTool::new(self.session.clone(), key.as_ref(), hold).of_run(self.id.clone(), self.turn.clone())
+    }
+
+    /// Notes something that happened in the run, in the log of the session's runs. Answers the number of the event. The
+    /// kinds of turnkeep's own events begin with `run_`.
+    ///
+    /// # Errors
+    /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits; `Invalid` for a kind of ours.
+    pub async fn note(&self, kind: &str, payload: Payload) -> Result<u64> {
+        if kind.starts_with(close::OWN_EVENTS) {
+            let message =
+                "events whose kind begins with `run_` tell of the run's own life; choose another kind";
+            return Err(Error::new(ErrorKind::Invalid, message).with("kind", kind));
+        }
+        let (session, id, kind) =
+            (self.session.session_ref().clone(), self.id.clone(), EventKind::new(kind)?);
+        let ops = move |now| {
+            let event = NewEvent {
+                kind: kind.clone(),
+                run: Some(id.clone()).filter(|_| !mutant::is("runs/note-of-no-run")),
+                at: now,
+                payload: payload.clone(),
+            };
+            let (session, stream) = (session.clone(), StreamName::new(stream::RUNS)?);
+            Ok(vec![Op::AppendEvents { session, stream, expect_next: None, events: vec![event] }])
+        };
+        let written = self.work(ops, Repeat::default(), false).await?;
+        match written.receipt.outcomes.get(written.first) {
+            Some(Outcome::Events { last, .. }) => Ok(*last),
+            _ => Err(Error::new(ErrorKind::Corrupt, "the receipt of the note names no event")),
+        }
+    }
+
     /// Says how far it is, how full the context is, or which model it uses by now.
     ///
     /// # Errors
@@ -251,7 +293,13 @@ impl Run {
         };
         let (session, id, turn) = (self.session.session_ref().clone(), self.id.clone(), self.turn.clone());
         let fences = hold.fences().to_vec();
-        let ops = move |now| takeup::wait_ops(&session, &id, &turn, state, &fences, now);
+        let left = self.claims_left().await?;
+        // Nobody executes a tool while the run waits: the lease that protects a claim is given back.
+        let ops = move |now| {
+            let mut ops = claims::interrupt_ops(&left)?;
+            ops.extend(takeup::wait_ops(&session, &id, &turn, state, &fences, now)?);
+            Ok(ops)
+        };
         self.work(ops, Repeat::default(), false).await?;
         hold.given();
         self.local().stage = Stage::Waiting;
@@ -279,6 +327,14 @@ impl Run {
     /// The end of a streamed text that nothing follows any more, if it was held back.
     fn tail(&self) -> Option<String> {
         self.local().tail.end(self.session.workspace().base().redaction())
+    }
+
+    /// The claims of the session that are still said to run.
+    async fn claims_left(&self) -> Result<Vec<ClaimRecord>> {
+        if !self.local().claimed {
+            return Ok(Vec::new());
+        }
+        claims::running(self.session.workspace().base(), Some(self.session.session_ref())).await
     }
 
     fn usage_op(&self, usage: Usage) -> Op {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use turnkeep_core::Payload;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{SessionRef, StreamName, TurnId};
-use turnkeep_core::model::stream;
+use turnkeep_core::model::{Event, stream};
 
 use super::close::stream_query;
 use crate::base::Base;
@@ -39,11 +39,8 @@ pub(crate) async fn read(base: &Base, session: &SessionRef, turn: &TurnId) -> Re
         let page = base.store().events(&query).await?;
         for event in &page.items {
             let so_far = text.get_or_insert_default();
-            // A host may keep other events in the stream; they are no text to show.
-            if event.kind.as_str() == PIECE
-                && let Ok(piece) = event.payload.parse::<Piece>()
-            {
-                so_far.push_str(beginning(&piece.text, SHOWN_BYTES.saturating_sub(so_far.len())));
+            if let Some(text) = text_of(event) {
+                so_far.push_str(beginning(&text, SHOWN_BYTES.saturating_sub(so_far.len())));
             }
         }
         match page.next {
@@ -61,6 +58,14 @@ pub(crate) fn with_tail(text: Option<String>, tail: Option<String>) -> Option<St
     let mut text = text.unwrap_or_default();
     text.push_str(beginning(&tail, SHOWN_BYTES.saturating_sub(text.len())));
     Some(text)
+}
+
+/// The text of a piece. A host may keep other events in the stream; they are no text to show.
+pub(crate) fn text_of(event: &Event) -> Option<String> {
+    if event.kind.as_str() != PIECE {
+        return None;
+    }
+    event.payload.parse::<Piece>().ok().map(|piece| piece.text)
 }
 
 /// At most `bytes` of a text, whole characters only.

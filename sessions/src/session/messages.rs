@@ -4,7 +4,7 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, Role, StreamName};
 use turnkeep_core::model::{Entry, Event, VisibilitySet, entry_kind};
 use turnkeep_core::query::{EntryQuery, EventQuery, Order, PathTo};
-use turnkeep_core::{Cursor, Page};
+use turnkeep_core::{Cursor, Page, mutant};
 
 use super::Session;
 use crate::awaitable::awaitable;
@@ -138,7 +138,8 @@ impl Session {
 impl Messages {
     /// Only messages with higher numbers.
     pub fn after(mut self, number: EntryNo) -> Self {
-        self.query.after = Some(number);
+        let before = EntryNo::new(number.get() - 1);
+        self.query.after = mutant::either("messages/bounds-included", before, Some(number));
         self
     }
 

@@ -6,7 +6,7 @@ use turnkeep_core::commit::{Guard, OnKey, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, RunId, TurnId};
 use turnkeep_core::model::{Entry, entry_kind};
-use turnkeep_core::{Cursor, Page, Timestamp};
+use turnkeep_core::{Cursor, Page, Timestamp, mutant};
 
 use super::{Plan, Session};
 use crate::draft::{Draft, TurnEnd, TurnStart, TurnStatus};
@@ -94,7 +94,7 @@ impl Session {
         let (session, draft, id) = (self.session_ref().clone(), draft.key(key), turn.clone());
         let mut plan = Plan::new(move |now| {
             let mut entry = draft.clone().into_entry(now, None, Some(&id))?;
-            entry.on_key = OnKey::Refuse;
+            entry.on_key = mutant::either("turns/ended-twice", OnKey::Skip, OnKey::Refuse);
             Ok(vec![Op::Append { session: session.clone(), entries: vec![entry] }])
         });
         if let Some(guard) = guard {

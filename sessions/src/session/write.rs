@@ -251,6 +251,11 @@ impl Session {
         known.hold = Some(hold);
     }
 
+    /// The lease under which this handle writes.
+    pub(crate) fn own_hold(&self) -> Option<Arc<Hold>> {
+        self.known().hold.clone().filter(|hold| hold.is_held() || hold.is_lost())
+    }
+
     /// Writes under a lease from now on, unless this handle executes a run.
     pub(super) fn protect(&self, hold: Arc<Hold>) -> Result<()> {
         hold.check()?;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use turnkeep_core::Payload;
 use turnkeep_core::commit::{Commit, NewSession, Op, RequestId};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{Incarnation, SessionId};
 use turnkeep_core::model::{Audience, Channel, Profile, SessionState, Title, TitleSource};
+use turnkeep_core::{Payload, mutant};
 
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
@@ -65,7 +65,8 @@ impl CreateSession {
 
     /// The session it came from, such as the one whose agent started this one.
     pub fn parent(self, parent: SessionId) -> Self {
-        self.with(|profile| profile.parent = Some(parent))
+        let parent = Some(parent).filter(|_| !mutant::is("sessions/parent-not-kept"));
+        self.with(|profile| profile.parent = parent)
     }
 
     /// The channel that it is made for. Text only; see [`Bindings`](crate::state::Bindings) for a channel that finds it.

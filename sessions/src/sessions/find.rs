@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use turnkeep_core::SessionKey;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::model::SessionRow;
 use turnkeep_core::query::{AudienceFilter, SessionOrder, SessionQuery};
+use turnkeep_core::{SessionKey, mutant};
 
 use super::create::cwd_text;
 use super::not_found;
@@ -42,6 +42,7 @@ pub(super) async fn open_by_prefix(workspace: &Workspace, prefix: &str) -> Resul
     match found.as_slice() {
         [] => Err(not_found(&exact)),
         [row] => Ok(Session::of_row(workspace.clone(), row)),
+        [row, ..] if mutant::is("find/first-of-several") => Ok(Session::of_row(workspace.clone(), row)),
         several => {
             let more = several.len() > CANDIDATES as usize;
             let message = if more {

@@ -52,7 +52,7 @@ impl ListSessions {
 
     /// Only those with at least one message.
     pub fn with_messages(mut self) -> Self {
-        self.query.with_messages = true;
+        self.query.with_messages = !mutant::is("lists/empty-ones-too");
         self
     }
 

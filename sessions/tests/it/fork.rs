@@ -105,12 +105,13 @@ async fn a_fork_holds_the_same_numbers_on_all_branches_and_the_verdicts(site: Si
 
 async fn a_fork_says_where_it_came_from(site: Site) {
     let ws = site.workspace().await;
+    let project = ws.projects().create("p").await.unwrap().id;
     let session = ws
         .sessions()
         .create()
         .id(SessionId::new("parent").unwrap())
         .cwd("/")
-        .project("p")
+        .project(project.as_str())
         .audience(Audience::SubAgent)
         .meta(Payload::new(r#"{"theirs":1}"#).unwrap())
         .await
@@ -125,7 +126,10 @@ async fn a_fork_says_where_it_came_from(site: Site) {
     assert_eq!(child.origin, origin);
     assert_eq!((origin.kind, origin.boundary, origin.seed_length), (ForkKind::Message, no(4), 4));
     assert_eq!(row.profile.parent.as_ref().unwrap().as_str(), "parent");
-    assert_eq!((row.profile.cwd.as_deref(), row.profile.project.as_deref()), (Some("/"), Some("p")));
+    assert_eq!(
+        (row.profile.cwd.as_deref(), row.profile.project.as_deref()),
+        (Some("/"), Some(project.as_str()))
+    );
     assert_eq!(row.profile.audience, Audience::SubAgent);
     assert_eq!((row.profile.meta, row.profile.pinned, row.profile.title), (None, false, None));
     assert_eq!((row.head, row.path.leaf), (Some(no(4)), Some(no(4))));

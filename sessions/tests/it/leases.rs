@@ -12,6 +12,7 @@ use crate::site::{Site, on_each};
 on_each!(
     a_lease_has_one_holder_and_the_busy_answer_says_who,
     several_leases_are_taken_together_or_not_at_all,
+    overlapping_leases_in_any_order_never_stand_in_a_circle,
     waiting_ends_with_the_release,
     waiting_is_bounded,
     a_dropped_lease_is_given_back,
@@ -212,4 +213,24 @@ async fn a_session_writes_under_a_lease_taken_with_others(site: Site) {
     assert_eq!(two.append([Message::user("z")]).await.unwrap_err().kind(), ErrorKind::LeaseLost);
     assert!(again.is_lost());
     run.complete([Message::assistant("a")]).await.unwrap();
+}
+
+async fn overlapping_leases_in_any_order_never_stand_in_a_circle(site: Site) {
+    let mut racing = tokio::task::JoinSet::new();
+    for wanted in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"], ["c", "a", "b"]] {
+        let ws = site.workspace().await;
+        racing.spawn(async move {
+            for _ in 0..8 {
+                let leases = ws.leases();
+                let held = leases.acquire(names(&wanted), LeasePurpose::Mutation, Duration::from_secs(60));
+                let held = held.await.unwrap();
+                assert_eq!(held.fences().len(), 3);
+                tokio::task::yield_now().await;
+                held.release().await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = racing.join_next().await {
+        done.unwrap();
+    }
 }

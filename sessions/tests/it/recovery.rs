@@ -24,6 +24,8 @@ on_each!(
     only_one_of_two_recoveries_closes_a_run,
     an_abandoned_import_is_removed_after_a_day,
     recovery_can_be_left_out,
+    a_sleeper_is_taken_over_from_when_its_lease_has_expired_and_told_so,
+    a_run_at_work_is_taken_over_only_by_force,
 );
 
 /// Begins a run in a process that then dies. Answers session and run.
@@ -265,4 +267,47 @@ async fn recovery_can_be_left_out(site: Site) {
     // A patient owner may be merely slow: nothing here depends on waiting.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(ws.recover().await.unwrap().interrupted.len(), 1);
+}
+
+async fn a_sleeper_is_taken_over_from_when_its_lease_has_expired_and_told_so(site: Site) {
+    let (site, clock) = site.with_clock();
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    run.stream("half").await.unwrap();
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    assert_eq!(other.take_over().await.unwrap_err().kind(), ErrorKind::LeaseHeld, "it has not expired");
+    clock.advance_ms(61_000);
+    assert_eq!(
+        other.workspace().recover().await.unwrap().left_alone.len(),
+        1,
+        "it lives: recovery lets it be"
+    );
+    let recovered = other.take_over().await.unwrap().unwrap();
+    assert_eq!((&recovered.run, recovered.kept_partial), (run.id(), true));
+    assert!(other.take_over().await.unwrap().is_none(), "nobody is at work");
+    let next = other.begin_run(Message::user("mine now")).await.unwrap();
+    // The sleeper wakes.
+    assert_eq!(run.complete([Message::assistant("late")]).await.unwrap_err().kind(), ErrorKind::LeaseLost);
+    assert!(run.is_lost());
+    next.complete([Message::assistant("a")]).await.unwrap();
+    let said: Vec<_> = other.replay().await.unwrap().messages.iter().map(|m| m.message.text()).collect();
+    assert_eq!(said, ["mine now", "a"]);
+    let stored = other.runs().get(run.id()).await.unwrap();
+    assert_eq!(stored.state, RunState::Interrupted);
+    assert_eq!(RunError::from_run(&stored).unwrap().unwrap().code, "taken_over");
+}
+
+async fn a_run_at_work_is_taken_over_only_by_force(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    assert_eq!(other.take_over().await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    assert_eq!(other.take_over().force().await.unwrap().unwrap().run, *run.id());
+    assert_eq!(run.append([Message::assistant("x")]).await.unwrap_err().kind(), ErrorKind::LeaseLost);
+    // One that waits is nobody's work.
+    let run = other.begin_run(Message::user("q")).await.unwrap();
+    run.append([Message::assistant("?")]).await.unwrap();
+    run.wait_for(WaitingFor::Input).await.unwrap();
+    assert!(other.take_over().force().await.unwrap().is_none());
+    assert_eq!(run.info().await.unwrap().state, RunState::WaitingInput);
 }

@@ -59,6 +59,9 @@ on_each!(
     the_session_of_a_run_takes_other_entries_meanwhile,
     a_run_can_wind_down_before_it_is_cancelled,
     events_are_read_from_a_known_place,
+    a_host_notes_what_happens_in_a_run_and_gets_the_number,
+    streaming_costs_by_the_new_text_and_never_by_the_old,
+    a_run_that_waits_says_for_what_and_only_then_takes_a_resume,
     runs_are_listed_newest_first_and_found_by_state,
     dropping_everything_at_once_closes_the_run_first,
     many_agents_at_once_lose_nothing,
@@ -442,4 +445,81 @@ async fn nothing_is_compacted_or_remembered_unless_the_host_says_so(site: Site) 
     let workspace = session.workspace();
     let unowned = turnkeep_core::query::RowQuery::unowned(workspace.id().clone());
     assert_eq!(workspace.store().rows(&unowned).await.unwrap().items, []);
+}
+
+async fn a_host_notes_what_happens_in_a_run_and_gets_the_number(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    assert_eq!(session.runs().latest_event().await.unwrap(), 1, "the beginning is the first");
+    let first = run.note("provider_called", json(r#"{"try":1}"#)).await.unwrap();
+    let second = run.note("provider_called", json(r#"{"try":2}"#)).await.unwrap();
+    assert_eq!((first, second), (2, 3));
+    let refused = run.note("run_completed", Payload::empty()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "nobody tells the end of a run but its end");
+    run.complete([Message::assistant("a")]).await.unwrap();
+    let expected = ["run_started", "provider_called", "provider_called", "run_completed"];
+    assert_eq!(events(&session).await, expected);
+    let of_run = session.runs().events_of(run.id(), Some(first), 10).await.unwrap().items;
+    assert_eq!(of_run.len(), 2);
+    assert_eq!((of_run[0].number, of_run[0].payload.as_str()), (3, r#"{"try":2}"#));
+    assert_eq!(session.runs().latest_event().await.unwrap(), 4);
+    assert_eq!(run.note("late", Payload::empty()).await.unwrap_err().kind(), ErrorKind::RunState);
+}
+
+async fn streaming_costs_by_the_new_text_and_never_by_the_old(site: Site) {
+    let session = site.session().await;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    let mut whole = String::new();
+    for at in 0..100 {
+        let piece = format!("piece {at}, ");
+        run.stream(&piece).await.unwrap();
+        whole.push_str(&piece);
+    }
+    let stream = turnkeep_core::id::StreamName::new(format!("partial/{}", run.turn())).unwrap();
+    let ws = session.workspace();
+    let query = turnkeep_core::query::EventQuery::new(ws.id().clone(), session.session_ref().clone(), stream);
+    let kept = ws.store().events(&query).await.unwrap().items;
+    let bytes: usize = kept.iter().map(|event| event.payload.as_str().len()).sum();
+    assert_eq!(kept.len(), 100);
+    assert!(bytes < whole.len() + 100 * 20, "{bytes} bytes for {} of text", whole.len());
+    let before = session.info().await.unwrap();
+    run.cancel().await.unwrap();
+    let shown = session.history().await.unwrap().items;
+    assert_eq!(shown.last().unwrap().message.as_ref().unwrap().text(), whole);
+    assert_eq!(session.info().await.unwrap().messages, before.messages, "shown, and no message");
+    assert!(ws.store().events(&query).await.unwrap().items.is_empty(), "the pieces are gone with the run");
+}
+
+async fn a_run_that_waits_says_for_what_and_only_then_takes_a_resume(site: Site) {
+    let session = site.session().await;
+    for (what, state, event) in [
+        (WaitingFor::Approval, RunState::WaitingApproval, "run_waiting_approval"),
+        (WaitingFor::Input, RunState::WaitingInput, "run_waiting_input"),
+    ] {
+        let run = session.begin_run(Message::user("q")).await.unwrap();
+        assert_eq!(run.resume().await.unwrap_err().kind(), ErrorKind::RunState, "it does not wait");
+        run.append([Message::assistant("?")]).await.unwrap();
+        run.wait_for(what).await.unwrap();
+        assert_eq!(run.info().await.unwrap().state, state);
+        assert_eq!(events(&session).await.last().unwrap(), event);
+        assert_eq!(lease_state(&session).await, Some(LeaseState::Released), "nothing has to live meanwhile");
+        for refused in [
+            run.append([Message::assistant("x")]).await.map(drop),
+            run.stream("x").await,
+            run.complete([Message::assistant("x")]).await,
+            run.wait_for(what).await,
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::RunState);
+        }
+        // Anybody who is asked may answer; a second run has to wait.
+        let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+        let busy = other.begin_run(Message::user("me")).await.unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::ActiveRun);
+        let theirs = other.resume_run(run.id().clone()).await.unwrap();
+        assert_eq!(events(&session).await.last().unwrap(), "run_resumed");
+        let late = run.resume().await.unwrap_err().kind();
+        assert!(matches!(late, ErrorKind::LeaseHeld | ErrorKind::RunState), "{late}");
+        theirs.complete([Message::assistant("done")]).await.unwrap();
+        session.reload().await.unwrap();
+    }
 }

@@ -327,6 +327,7 @@ async fn everything_is_there_after_reopening(site: Site) {
     let texts: Vec<String> =
         session.messages().await.unwrap().items.iter().map(|stored| stored.message.text()).collect();
     assert_eq!(texts, ["hello", "hi"]);
+    assert_eq!(session.runs().list().await.unwrap().items.len(), 1);
     let run = session.runs().get(&run).await.unwrap();
     assert_eq!(run.state, turnkeep_core::model::RunState::Completed);
     assert_eq!(run.model.as_deref(), Some("m"));

@@ -7,7 +7,7 @@ use turnkeep::ErrorKind;
 use super::lines::Lines;
 use super::{Conversation, begin};
 use crate::args::List;
-use crate::commands::sessions::{list, show};
+use crate::commands::sessions::{list, runs, show};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Out, note};
 use crate::{exit, pick};
@@ -197,7 +197,7 @@ impl Conversation<'_> {
         if messages.is_empty() {
             return Ok(());
         }
-        let runs = show::runs(&self.session).await?;
+        let runs = runs::all(&self.session).await?;
         let runs = show::by_id(&runs);
         for item in messages {
             out.line("")?;

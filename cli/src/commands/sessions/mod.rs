@@ -7,8 +7,10 @@ pub(crate) mod log;
 pub(crate) mod new;
 pub(crate) mod prune;
 pub(crate) mod rename;
+pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod show;
+pub(crate) mod tail;
 
 use crate::failure::{Failure, Outcome};
 

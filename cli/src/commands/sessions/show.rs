@@ -4,26 +4,18 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use turnkeep::model::{Run, RunState, SessionRow, role};
-use turnkeep::{Cursor, HistoryItem, Order, Session};
+use turnkeep::{Cursor, HistoryItem, Session};
 
+use super::runs;
 use crate::args::{Global, Show};
 use crate::failure::Outcome;
-use crate::output::list::{Column, Kind, column};
-use crate::output::session::{MessageData, RunData, SessionData, name, reason, state, words};
+use crate::output::session::{MessageData, RunData, SessionData, name, state, words};
 use crate::output::words::{count, thousands};
 use crate::output::{Out, text, time};
 use crate::{exit, open, pick};
 
 /// Lines of a message that are shown without `--full`.
 const LINES: usize = 20;
-
-const RUNS: &[Column] = &[
-    column("RUN", Kind::Number),
-    column("STATE", Kind::Whole),
-    column("BEGUN", Kind::Extra),
-    column("TOOK", Kind::Number),
-    column("WHY", Kind::Rest),
-];
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -36,7 +28,7 @@ pub(crate) async fn run(global: &Global, show: Show, out: &mut Out) -> Outcome<u
     let workspace = open::workspace(global).await?;
     let session = pick::session(&workspace, &show.pick).await?;
     let row = session.info().await?;
-    let runs = runs(&session).await?;
+    let runs = runs::all(&session).await?;
     let mut pages = Pages::new(&session, show.latest);
     if out.json {
         let mut messages = Vec::new();
@@ -61,27 +53,9 @@ pub(crate) async fn run(global: &Global, show: Show, out: &mut Out) -> Outcome<u
     }
     if runs.iter().any(|run| run.state != RunState::Completed) {
         out.line("")?;
-        table(&runs, out)?;
+        runs::table(&runs, out)?;
     }
     Ok(exit::OK)
-}
-
-/// All runs of a session.
-pub(crate) async fn runs(session: &Session) -> Outcome<Vec<Run>> {
-    let mut runs = Vec::new();
-    let mut cursor = None;
-    loop {
-        let mut query = session.runs().list().order(Order::Ascending);
-        if let Some(cursor) = cursor.take() {
-            query = query.cursor(cursor);
-        }
-        let page = query.await?;
-        runs.extend(page.items);
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(runs);
-        }
-    }
 }
 
 /// Runs by their ids.
@@ -205,23 +179,4 @@ fn shortened(shown: &str, out: &mut Out) -> Outcome<()> {
         out.line(format!("  {}", out.paint.dim(&format!("… {more} more {lines}; --full shows them"))))?;
     }
     Ok(())
-}
-
-fn table(runs: &[Run], out: &mut Out) -> Outcome<()> {
-    let rows = runs.iter().map(|run| {
-        let took = match run.finished_at {
-            Some(end) => duration(end.since_ms(run.created_at)),
-            None => String::new(),
-        };
-        vec![run.number.to_string(), state(run.state), time::local(run.created_at), took, reason(run)]
-    });
-    out.table(RUNS, rows.collect())
-}
-
-fn duration(ms: i64) -> String {
-    match ms.max(0) {
-        ms if ms < 1_000 => format!("{ms} ms"),
-        ms if ms < 120_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
-        ms => format!("{} min", ms / 60_000),
-    }
 }

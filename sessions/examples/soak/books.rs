@@ -1,0 +1,271 @@
+//! What was acknowledged, compared with what is there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::Path;
+
+use turnkeep_core::model::{Entry, RunState, VisibilitySet};
+use turnkeep_core::{EntryNo, Result, RunId, SessionId};
+use turnkeep_sessions::{ClaimState, Session, Workspace};
+
+use super::{SESSIONS, open, session_name, worker, world};
+
+/// What the workers were told.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    /// By session and number, the words.
+    entries: Vec<(String, u32, String)>,
+    runs: Vec<(String, String)>,
+    completed: Vec<(String, String)>,
+    claims: Vec<String>,
+    /// Parent, child and boundary.
+    forks: Vec<(String, String, u32)>,
+    counted: BTreeMap<u64, u64>,
+    streamed: HashSet<String>,
+    /// Runs and claims that the workers closed for the dead.
+    recovered: (u64, u64),
+    trouble: Vec<String>,
+}
+
+/// What came out.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// What should not be; empty when all is well.
+    pub(crate) wrong: Vec<String>,
+    /// What happened, and how often.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in &self.counts {
+            writeln!(f, "{count:>9}  {what}")?;
+        }
+        if self.wrong.is_empty() {
+            return f
+                .write_str("nothing acknowledged is lost, nothing happened twice, nobody dead is at work");
+        }
+        for wrong in self.wrong.iter().take(50) {
+            writeln!(f, "WRONG: {wrong}")?;
+        }
+        write!(f, "{} things are wrong", self.wrong.len())
+    }
+}
+
+impl Books {
+    pub(crate) fn read(said: impl Iterator<Item = String>) -> Self {
+        let mut books = Self::default();
+        for line in said {
+            let (what, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            let words: Vec<&str> = rest.split(' ').collect();
+            match (what, words.as_slice()) {
+                ("entry", [session, number, text]) => {
+                    books.entries.push(((*session).into(), number.parse().unwrap(), (*text).into()));
+                }
+                ("run", [session, run]) => books.runs.push(((*session).into(), (*run).into())),
+                ("completed", [session, run]) => books.completed.push(((*session).into(), (*run).into())),
+                ("claim", _) => books.claims.push(rest.into()),
+                ("fork", [parent, child, boundary]) => {
+                    books.forks.push(((*parent).into(), (*child).into(), boundary.parse().unwrap()));
+                }
+                ("counted", [thing]) => *books.counted.entry(thing.parse().unwrap()).or_default() += 1,
+                ("recovered", [runs, claims]) => {
+                    books.recovered.0 += runs.parse::<u64>().unwrap();
+                    books.recovered.1 += claims.parse::<u64>().unwrap();
+                }
+                ("streamed", _) => drop(books.streamed.insert(rest.into())),
+                _ => books.trouble.push(line),
+            }
+        }
+        books
+    }
+
+    /// Opens the store as the next process does, and looks.
+    pub(crate) async fn compare(
+        self,
+        folder: &Path,
+        kills: u64,
+        followed: std::result::Result<u64, String>,
+    ) -> Result<Findings> {
+        let mut found = Findings::default();
+        let ws = open(folder).await?;
+        let report = ws.recovered();
+        found.count("runs that the last recovery closed", report.interrupted.len());
+        for (session, error) in &report.failed {
+            found.wrong(format!("session {session} could not be recovered: {error}"));
+        }
+        found.wrong.extend(self.trouble.iter().map(|line| format!("a worker had trouble: {line}")));
+        match followed {
+            Ok(came) => found.count("entries that came while following", came as usize),
+            Err(gap) => found.wrong(gap),
+        }
+        self.words(&ws, &mut found).await?;
+        self.runs(&ws, &mut found).await?;
+        self.claims(&ws, folder, &mut found).await?;
+        self.forks(&ws, &mut found).await?;
+        for (thing, counted) in &self.counted {
+            let value = worker::counter(&ws, *thing).await?;
+            // A kill between commit and word leaves one more than was said.
+            if value < *counted || value > counted + kills {
+                found.wrong(format!("counter {thing} is at {value}, and {counted} were acknowledged"));
+            }
+        }
+        if let Some(maintenance) = ws.store().maintenance() {
+            let verified = maintenance.verify().await?;
+            found.count("entries verified", verified.entries as usize);
+            for damage in verified.damage {
+                found.wrong(format!("damage in {}: {}", damage.place, damage.what));
+            }
+        }
+        found.count("runs closed for the dead", self.recovered.0 as usize);
+        found.count("claims interrupted for the dead", self.recovered.1 as usize);
+        found.count("kills", kills as usize);
+        found.count("counted under two leases", self.counted.values().sum::<u64>() as usize);
+        found.count("pieces of text streamed", self.streamed.len());
+        ws.close().await?;
+        Ok(found)
+    }
+
+    /// Every word that was acknowledged is there, under its number.
+    async fn words(&self, ws: &Workspace, found: &mut Findings) -> Result<()> {
+        found.count("entries acknowledged", self.entries.len());
+        let mut by_session: HashMap<&str, Vec<(u32, &str)>> = HashMap::new();
+        for (session, number, text) in &self.entries {
+            by_session.entry(session).or_default().push((*number, text));
+        }
+        for (name, acknowledged) in by_session {
+            let session = ws.sessions().open(&SessionId::new(name)?).await?;
+            let there = everything(&session).await?;
+            for (at, entry) in there.iter().enumerate() {
+                if entry.number.get() as usize != at + 1 {
+                    found.wrong(format!("session {name}: entry {} stands at place {}", entry.number, at + 1));
+                    break;
+                }
+            }
+            for (number, text) in acknowledged {
+                let entry = there.get(number as usize - 1);
+                if entry.and_then(|entry| entry.text.as_deref()) != Some(text) {
+                    found.wrong(format!(
+                        "session {name}: entry {number} is not what was acknowledged ({text})"
+                    ));
+                }
+            }
+        }
+        let mut shown = 0;
+        for at in 0..SESSIONS as u64 {
+            let session = ws.sessions().open(&session_name(at).parse()?).await?;
+            let partial = |entry: &&Entry| entry.visibility == turnkeep_core::model::Visibility::Partial;
+            shown += everything(&session).await?.iter().filter(partial).count();
+        }
+        found.count("unfinished texts kept for display", shown);
+        Ok(())
+    }
+
+    /// Every run that was begun is there; no one is at work for somebody dead; what was completed stays so.
+    async fn runs(&self, ws: &Workspace, found: &mut Findings) -> Result<()> {
+        found.count("runs begun", self.runs.len());
+        found.count("runs completed", self.completed.len());
+        for (session, run) in &self.runs {
+            let session = ws.sessions().open(&SessionId::new(session)?).await?;
+            if session.runs().get(&RunId::new(run)?).await.is_err() {
+                found.wrong(format!("run {run} was begun and is not there"));
+            }
+        }
+        for (session, run) in &self.completed {
+            let session = ws.sessions().open(&SessionId::new(session)?).await?;
+            if session.runs().get(&RunId::new(run)?).await?.state != RunState::Completed {
+                found.wrong(format!("run {run} was completed and is not any more"));
+            }
+        }
+        let active = ws.runs().active().limit(10_000).await?.items;
+        let waiting = active.iter().filter(|run| run.state == RunState::WaitingApproval).count();
+        found.count("runs that wait for a person", waiting);
+        for run in active.iter().filter(|run| run.state != RunState::WaitingApproval) {
+            found.wrong(format!("run {} is {} and everybody is gone", run.id, run.state.as_str()));
+        }
+        Ok(())
+    }
+
+    /// No effect twice; what was completed stays so; nothing runs for somebody dead.
+    async fn claims(&self, ws: &Workspace, folder: &Path, found: &mut Findings) -> Result<()> {
+        let effects = std::fs::read_to_string(world(folder)).unwrap_or_default();
+        let mut seen = HashSet::new();
+        for effect in effects.lines() {
+            if !seen.insert(effect) {
+                found.wrong(format!("{effect} was executed twice"));
+            }
+        }
+        found.count("tools executed", seen.len());
+        found.count("claims completed", self.claims.len());
+        let claims = ws.sessions().open(&session_name(0).parse()?).await?.claims();
+        for key in &self.claims {
+            match claims.get(key).await? {
+                Some(record) if record.state == ClaimState::Completed => {}
+                other => found.wrong(format!("claim {key} was completed and is {other:?}")),
+            }
+            if !seen.contains(key.as_str()) {
+                found.wrong(format!("claim {key} was completed and never executed"));
+            }
+        }
+        for at in 0..SESSIONS as u64 {
+            let claims = ws.sessions().open(&session_name(at).parse()?).await?.claims();
+            found.count(
+                "claims interrupted",
+                claims.list().state(ClaimState::Interrupted).limit(10_000).await?.items.len(),
+            );
+            for left in claims.list().state(ClaimState::Running).await?.items {
+                found.wrong(format!("claim {} is said to run and everybody is gone", left.key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every child is there and begins with what its parent holds.
+    async fn forks(&self, ws: &Workspace, found: &mut Findings) -> Result<()> {
+        found.count("forks", self.forks.len());
+        for (parent, child, boundary) in &self.forks {
+            let parent = ws.sessions().open(&SessionId::new(parent)?).await?;
+            let child = ws.sessions().open(&SessionId::new(child)?).await?;
+            let (of_parent, of_child) = (until(&parent, *boundary).await?, until(&child, *boundary).await?);
+            if of_parent != of_child || of_child.len() != *boundary as usize {
+                found.wrong(format!("fork {} differs from {} before {boundary}", child.id(), parent.id()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Findings {
+    fn count(&mut self, what: &'static str, count: usize) {
+        *self.counts.entry(what).or_default() += count as u64;
+    }
+
+    fn wrong(&mut self, what: String) {
+        self.wrong.push(what);
+    }
+}
+
+async fn everything(session: &Session) -> Result<Vec<Entry>> {
+    until(session, u32::MAX - 1).await
+}
+
+async fn until(session: &Session, last: u32) -> Result<Vec<Entry>> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let from = cursor.take();
+        let page = session
+            .entries(|query| {
+                query.visibility = VisibilitySet::ALL;
+                query.before = EntryNo::new(last + 1);
+                query.limit = 5_000;
+                query.cursor = from;
+            })
+            .await?;
+        all.extend(page.items);
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
