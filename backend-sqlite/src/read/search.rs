@@ -35,6 +35,10 @@ pub(crate) fn search(conn: &Connection, query: &SearchQuery, limits: &Limits) ->
     let scope = Scope { query, needle: &needle, wkey, only };
     scope.beyond_the_index(conn, &mut best)?;
     for fit in Fit::BEST_FIRST {
+        // Beginnings of frequent words take the index long, so it is not asked for what would not be shown.
+        if best.is_full_before(HitPlace { fit, session: u64::MAX, entry: u32::MAX }) {
+            break;
+        }
         if let Some(words) = index_query(&needle, fit) {
             scope.in_the_index(conn, fit, &words, &mut best)?;
         }
