@@ -23,12 +23,12 @@ fn the_script_for_a_person_at_a_terminal_does_what_it_says() {
         "You said: and the rolls",
         "it is nowhere",
         "run.completed",
-        "kept     0 headers, ",
+        "whole    yes: the footer agrees with the lines",
         "deleted ",
     ] {
         assert!(ran.out.contains(line), "`{line}` is missing in: {}", ran.out);
     }
-    assert_eq!(ran.out.matches("the bakery").count(), 5, "{}", ran.out);
+    assert_eq!(ran.out.matches("the bakery").count(), 7, "{}", ran.out);
     let left: Vec<_> = std::fs::read_dir(home.path("home")).unwrap().collect();
     assert!(left.is_empty(), "it tidies up: {left:?}");
 }
