@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like the tests themselves")]
 mod message;
 mod replay;
+mod replay_live;
 mod replay_property;
 
 mod site;
