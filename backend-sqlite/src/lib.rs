@@ -20,6 +20,7 @@
 //!
 //! `docs/format.md` describes the tables, for the `sqlite3` shell too.
 
+mod audit;
 mod columns;
 mod connection;
 mod error;
@@ -38,6 +39,7 @@ mod statement;
 mod store;
 mod write;
 
+pub use audit::{SqliteReader, close_all};
 pub use migrate::{UpgradeProgress, UpgradeStep};
 pub use options::{SqliteOptions, Synchronous};
 pub use store::SqliteStore;

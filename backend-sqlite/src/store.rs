@@ -72,7 +72,9 @@ impl SqliteStore {
         options: SqliteOptions,
     ) -> Self {
         let closed = tokio::sync::Mutex::new(false);
-        Self { inner: Arc::new(Inner { info, committer, readers, files, owners, options, closed }) }
+        let inner = Arc::new(Inner { info, committer, readers, files, owners, options, closed });
+        crate::audit::opened(&inner);
+        Self { inner }
     }
 }
 

@@ -72,9 +72,11 @@ impl Global {
 pub(crate) enum Command {
     /// Talk; every word is kept, and Ctrl-C cancels a turn
     Chat(Chat),
-    /// List, make, read, continue, rename and delete sessions
+    /// List, make, read, continue, pin, archive, rename and delete sessions
     #[command(subcommand)]
     Sessions(Sessions),
+    /// Show what models consumed, per session, run or model
+    Usage(UsageOf),
     /// Import a session: turnkeep's own export, or a file of the pi coding agent
     Import(Import),
     /// Export a session, byte for byte, so that an import reads the same
@@ -85,6 +87,10 @@ pub(crate) enum Command {
     /// The store: where the data is, and what it promises; copy, back up, verify, repair it
     #[command(subcommand)]
     Store(Store),
+    /// Write the completions of a shell to standard output
+    Completions(Completions),
+    /// Write the manual pages into a folder
+    Man(Man),
     /// Ask a backend every promise of the contract; a report, and a certificate if it keeps them
     #[cfg(feature = "certify")]
     Certify(Certify),
@@ -136,6 +142,14 @@ pub(crate) enum Sessions {
     Rename(Rename),
     /// Make a session of its own that begins with what another one holds
     Fork(Fork),
+    /// Keep a session at the top of the list
+    Pin(Pick),
+    /// Keep a session at the top of the list no longer
+    Unpin(Pick),
+    /// Put a session away: it leaves the list, and nothing of it is deleted
+    Archive(Pick),
+    /// Bring an archived session back
+    Unarchive(Pick),
     /// Delete a session and everything of it, for good
     Delete(Delete),
     /// Delete old sessions, if you say so; only shows them by default
@@ -220,7 +234,7 @@ pub(crate) struct RepairStore {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Pick {
-    /// The id of the session, or a beginning of it that fits no other
+    /// The id of the session, a beginning of it that fits no other, or its title
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     /// The session that changed last
@@ -256,7 +270,7 @@ pub(crate) struct Chat {
     /// Continue the session that changed last
     #[arg(long, conflicts_with = "session")]
     pub(crate) last: bool,
-    /// Continue this session: its id, or a beginning of it that fits no other
+    /// Continue this session: its id, a beginning of it that fits no other, or its title
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// The title of a new session
@@ -267,7 +281,7 @@ pub(crate) struct Chat {
 }
 
 /// `turnkeep sessions list`
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct List {
     /// At most so many; all by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -281,6 +295,58 @@ pub(crate) struct List {
     /// Also sessions of sub-agents
     #[arg(long)]
     pub(crate) all: bool,
+    /// Only pinned ones
+    #[arg(long)]
+    pub(crate) pinned: bool,
+    /// Only archived ones; they are left out otherwise
+    #[arg(long)]
+    pub(crate) archived: bool,
+}
+
+/// `turnkeep usage`
+#[derive(Debug, Args)]
+pub(crate) struct UsageOf {
+    /// Only this session: its id, a beginning of it that fits no other, or its title
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Only the session that changed last
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) last: bool,
+    /// One row for each; `session` by default, `run` for one session
+    #[arg(long, value_enum)]
+    pub(crate) by: Option<By>,
+}
+
+/// What a row of the usage is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum By {
+    /// A session
+    Session,
+    /// A run of one session
+    Run,
+    /// A model; reads every request, so that it takes longer
+    Model,
+}
+
+/// `turnkeep completions`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For bash:  turnkeep completions bash > ~/.local/share/bash-completion/completions/turnkeep"
+)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `turnkeep man`
+#[derive(Debug, Args)]
+#[command(after_help = "For you alone:  turnkeep man ~/.local/share/man/man1")]
+pub(crate) struct Man {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// `turnkeep sessions search`

@@ -1,6 +1,6 @@
 //! Which session a person means.
 
-use turnkeep::{ErrorKind, Session, Workspace};
+use turnkeep::{Error, ErrorKind, Session, Workspace};
 
 use crate::args::Pick;
 use crate::exit;
@@ -14,13 +14,27 @@ pub(crate) async fn session(workspace: &Workspace, pick: &Pick) -> Outcome<Sessi
     }
 }
 
-/// The session with this id, or the only one whose id begins so.
+/// The session with this id, the only one whose id begins so, or else the only one with this title.
 pub(crate) async fn by_id(workspace: &Workspace, id: &str) -> Outcome<Session> {
-    workspace.sessions().open_by_prefix(id).await.map_err(|error| {
-        let unknown = error.kind() == ErrorKind::NotFound;
-        let failure = Failure::from(error);
-        if unknown { failure.hint("`turnkeep sessions list` shows what there is") } else { failure }
-    })
+    let by_id = workspace.sessions().open_by_prefix(id).await;
+    let nobody = match by_id {
+        // A title may be longer than an id, or hold what no id holds.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::TooLarge) =>
+        {
+            error
+        }
+        by_id => return Ok(by_id?),
+    };
+    match workspace.sessions().open_by_title(id).await {
+        Err(error) if error.kind() == ErrorKind::NotFound && nobody.kind() == ErrorKind::NotFound => {
+            let nobody = Error::new(ErrorKind::NotFound, "no session has this id or title");
+            Err(Failure::from(nobody.with("session", id))
+                .hint("`turnkeep sessions list` shows what there is"))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(nobody.into()),
+        by_title => Ok(by_title?),
+    }
 }
 
 /// The session that changed last.

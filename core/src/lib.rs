@@ -16,6 +16,7 @@ pub mod mutant;
 pub mod payload;
 pub mod query;
 pub mod rules;
+pub mod sql;
 pub mod store;
 pub mod time;
 

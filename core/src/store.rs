@@ -15,6 +15,7 @@ use crate::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
     SessionQuery,
 };
+use crate::sql::{SqlAccess, SqlWork};
 
 /// What survives what. Killing a process proves only D1, because the page cache survives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -232,6 +233,12 @@ pub trait Maintenance: fmt::Debug + Send + Sync {
     /// Waits until every deleted session is purged.
     async fn purge(&self) -> Result<PurgeReport> {
         Err(Error::unsupported("purge"))
+    }
+
+    /// Runs SQL of an auditor in one transaction, where the store is an SQL database. See [`crate::sql`], whose functions
+    /// are the convenient way.
+    async fn sql(&self, _access: SqlAccess, _work: SqlWork) -> Result<()> {
+        Err(Error::unsupported("sql"))
     }
 
     /// How large it is.

@@ -114,7 +114,9 @@ pub use turnkeep_memory::{MemoryOptions, MemoryStore};
 #[cfg(feature = "redb")]
 pub use turnkeep_redb::{RedbOptions, RedbStore};
 #[cfg(feature = "sqlite")]
-pub use turnkeep_sqlite::{SqliteOptions, SqliteStore, UpgradeProgress, UpgradeStep};
+pub use turnkeep_sqlite::{
+    SqliteOptions, SqliteReader, SqliteStore, UpgradeProgress, UpgradeStep, close_all,
+};
 
 /// Compiles the example of the project's README.
 #[cfg(doctest)]

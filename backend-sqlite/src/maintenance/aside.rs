@@ -29,7 +29,7 @@ impl SqliteStore {
     pub(super) async fn aside<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if self.inner.readers.is_closed() {
             return Err(closed().with_operation(operation));
@@ -44,9 +44,9 @@ impl SqliteStore {
         std::thread::Builder::new()
             .name(format!("turnkeep-{operation}"))
             .spawn(move || {
-                let done = connection::open_reader(&path, &options).and_then(|conn| {
+                let done = connection::open_reader(&path, &options).and_then(|mut conn| {
                     set(Some(conn.get_interrupt_handle()));
-                    let done = work(&conn);
+                    let done = work(&mut conn);
                     set(None);
                     done
                 });

@@ -11,10 +11,12 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
+use turnkeep_core::sql::{SqlAccess, SqlWork};
 use turnkeep_core::store::{PurgeReport, StoreStats, VerifyReport};
 use turnkeep_core::{Maintenance, Result, WorkspaceId};
 
 use crate::SqliteStore;
+use crate::audit;
 use crate::columns::Fields;
 use crate::error::sql;
 use crate::files::Files;
@@ -27,7 +29,7 @@ impl Maintenance for SqliteStore {
 
     /// Reads everything in one transaction on a connection of its own. The log cannot shrink meanwhile.
     async fn verify(&self) -> Result<VerifyReport> {
-        self.aside("verify", verify::verify).await
+        self.aside("verify", |conn| verify::verify(conn)).await
     }
 
     /// Copies one moment of the store while writers go on. The copy is checked and synced before it gets its name.
@@ -57,6 +59,17 @@ impl Maintenance for SqliteStore {
                     report.rows += slice.rows;
                 }
                 None => return Ok(report),
+            }
+        }
+    }
+
+    /// Reads on a connection of its own; writes between the commits of the writer.
+    async fn sql(&self, access: SqlAccess, work: SqlWork) -> Result<()> {
+        match access {
+            SqlAccess::Read => self.aside("sql", move |conn| audit::reading(conn, work)).await,
+            SqlAccess::Write => {
+                let done = self.inner.committer.run(move |writer| writer.audit(work)).await;
+                done.and_then(|done| done).map_err(|error| error.with_operation("sql"))
             }
         }
     }

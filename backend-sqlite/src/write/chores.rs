@@ -118,7 +118,7 @@ impl Writer {
         })
     }
 
-    fn in_turn<T>(&mut self, chore: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn in_turn<T>(&mut self, chore: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if !self.chores.turn.lock_until(Instant::now() + CHORE_WAIT)? {
             return Err(Error::new(ErrorKind::Busy, "another process kept the store busy; try again"));
         }
@@ -127,7 +127,7 @@ impl Writer {
         done
     }
 
-    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         use turnkeep_core::local::Engine;
         self.begin(Instant::now() + CHORE_WAIT)?;
         let done = work(self);

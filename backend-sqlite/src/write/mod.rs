@@ -90,6 +90,10 @@ impl Writer {
         })
     }
 
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.conn
+    }
+
     fn execute(&self, text: &str) -> rusqlite::Result<()> {
         self.conn.prepared(text)?.execute([]).map(drop)
     }

@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
+mod audit;
+#[cfg(feature = "mutants")]
+mod breaks;
 mod conformance;
 mod files;
 mod format;

@@ -3,18 +3,22 @@
 #[cfg(feature = "certify")]
 mod certify;
 mod chat;
+mod completions;
 mod export;
 mod import;
 mod interrupt;
+mod man;
 mod progress;
 mod sessions;
 mod stop;
 mod store;
+mod usage;
 mod workspace;
 
 use crate::args::{self, Command, Global};
 use crate::failure::Outcome;
 use crate::output::Out;
+use sessions::mark::Mark;
 
 /// Runs a command and answers with the exit code.
 pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Outcome<u8> {
@@ -32,6 +36,21 @@ pub(crate) async fn run(global: &Global, command: Command, out: &mut Out) -> Out
         Command::Sessions(args::Sessions::Fork(fork)) => sessions::fork::run(global, fork, out).await,
         Command::Sessions(args::Sessions::Delete(delete)) => sessions::delete::run(global, delete, out).await,
         Command::Sessions(args::Sessions::Prune(prune)) => sessions::prune::run(global, prune, out).await,
+        Command::Sessions(args::Sessions::Pin(pick)) => {
+            sessions::mark::run(global, Mark::Pin, &pick, out).await
+        }
+        Command::Sessions(args::Sessions::Unpin(pick)) => {
+            sessions::mark::run(global, Mark::Unpin, &pick, out).await
+        }
+        Command::Sessions(args::Sessions::Archive(pick)) => {
+            sessions::mark::run(global, Mark::Archive, &pick, out).await
+        }
+        Command::Sessions(args::Sessions::Unarchive(pick)) => {
+            sessions::mark::run(global, Mark::Unarchive, &pick, out).await
+        }
+        Command::Usage(of) => usage::run(global, of, out).await,
+        Command::Completions(completions) => completions::run(&completions, out),
+        Command::Man(man) => man::run(&man, out),
         Command::Import(import) => import::run(global, import, out).await,
         Command::Export(export) => export::run(global, export, out).await,
         Command::Workspace(args::Workspace::Show) => workspace::run(global, out).await,

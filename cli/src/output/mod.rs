@@ -2,6 +2,7 @@
 //!
 //! Nothing here uses `print!`: a reader that goes away must end the program quietly, not with a panic.
 
+pub(crate) mod chart;
 pub(crate) mod guard;
 pub(crate) mod list;
 pub(crate) mod session;

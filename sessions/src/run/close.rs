@@ -4,7 +4,7 @@ use serde::Serialize;
 use turnkeep_core::commit::{Commit, NewEvent, OnKey, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKey, EventKind, RunId, SessionRef, StreamName, TurnId};
-use turnkeep_core::model::{RunState, RunStates, Usage, Visibility, stream};
+use turnkeep_core::model::{RunState, RunStates, Visibility, stream};
 use turnkeep_core::query::EventQuery;
 use turnkeep_core::{Fence, Payload, Receipt, Timestamp, mutant};
 
@@ -14,6 +14,7 @@ use crate::claims::{self, ClaimRecord};
 use crate::draft::{Draft, TurnEnd, TurnStatus};
 use crate::message::Message;
 use crate::session::append_ops;
+use crate::state::ModelRequest;
 
 /// How a run ends.
 #[derive(Clone, Debug)]
@@ -97,7 +98,7 @@ pub(crate) struct Closing {
     pub(crate) turn: Option<TurnId>,
     pub(crate) verdict: Verdict,
     pub(crate) drafts: Vec<Draft>,
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<ModelRequest>,
     /// Text that was streamed and not finished; kept for display only.
     pub(crate) partial: Option<String>,
     /// The end of such text that was not stored yet.
@@ -144,8 +145,8 @@ impl Closing {
             to: verdict.to,
             error: verdict.error.as_ref().map(RunError::payload).transpose()?,
         });
-        if let Some(usage) = self.usage {
-            ops.push(Op::AddUsage { session: session.clone(), run: Some(run.clone()), usage });
+        if let Some(usage) = &self.usage {
+            ops.extend(usage.ops(session, Some(run), now)?);
         }
         let ended = Ended {
             state: verdict.to.as_str(),

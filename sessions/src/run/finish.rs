@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turnkeep_core::commit::{Fingerprint, RequestId};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{ErrorKind, Result};
-use turnkeep_core::model::{RunState, Usage};
+use turnkeep_core::model::RunState;
 use turnkeep_core::mutant;
 
 use super::care::{Ending, dropped, end_in_background};
@@ -16,6 +16,7 @@ use crate::base::Repeat;
 use crate::draft::{Compaction, Draft, meaning};
 use crate::lease::Hold;
 use crate::session::Plan;
+use crate::state::ModelRequest;
 
 /// How often the end of a run is tried again because one of its tools ended at the same time.
 const CLAIM_TRIES: u32 = 20;
@@ -26,7 +27,7 @@ const CLAIM_TRIES: u32 = 20;
 pub struct Complete<'r> {
     run: &'r Run,
     drafts: Vec<Draft>,
-    usage: Option<Usage>,
+    usage: Option<ModelRequest>,
     stop_reason: Option<String>,
     request: Result<Option<RequestId>>,
 }
@@ -84,7 +85,7 @@ impl Run {
         &self,
         verdict: Verdict,
         drafts: Vec<Draft>,
-        usage: Option<Usage>,
+        usage: Option<ModelRequest>,
         repeat: Repeat,
     ) -> Result<()> {
         let hold = self.closable(&verdict)?;
@@ -167,9 +168,9 @@ impl Run {
 }
 
 impl Complete<'_> {
-    /// Adds to what the run consumed, in the same commit.
-    pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = Some(usage);
+    /// Keeps what the request to the model consumed, in the same commit.
+    pub fn usage(mut self, request: impl Into<ModelRequest>) -> Self {
+        self.usage = Some(request.into());
         self
     }
 

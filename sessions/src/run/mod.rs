@@ -15,7 +15,7 @@ use turnkeep_core::commit::{Fingerprint, NewEvent, Op, Outcome, RequestId, RunPa
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EventKind, RunId, StreamName, TurnId};
-use turnkeep_core::model::{RunState, RunStates, Usage, stream};
+use turnkeep_core::model::{RunState, RunStates, stream};
 use turnkeep_core::{Payload, Timestamp, mutant};
 
 pub use begin::{Admission, BeginRun};
@@ -32,6 +32,7 @@ use crate::draft::{Draft, meaning};
 use crate::lease::{Hold, LossSignal};
 use crate::redact::Tail;
 use crate::session::{Appended, Plan, Session, Written, append_ops};
+use crate::state::ModelRequest;
 
 /// A run that this handle executes.
 ///
@@ -253,13 +254,14 @@ impl Run {
         self.session.workspace().audit().phase(self.session.id(), &self.id, phase);
     }
 
-    /// Adds to what the run and its session consumed.
+    /// Keeps what a request to a model consumed: as an event, and in the counters of the run and its session.
     ///
     /// # Errors
     /// `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
-    pub async fn add_usage(&self, usage: Usage) -> Result<()> {
-        let op = self.usage_op(usage);
-        self.work(move |_| Ok(vec![op.clone()]), Repeat::default(), false).await.map(drop)
+    pub async fn add_usage(&self, request: impl Into<ModelRequest> + Send) -> Result<()> {
+        let (session, run, request) = (self.session.session_ref(), &self.id, request.into());
+        let ops = move |now| request.ops(session, Some(run), now);
+        self.work(ops, Repeat::default(), false).await.map(drop)
     }
 
     /// Records that the run was asked to stop, while it still winds down.
@@ -335,11 +337,6 @@ impl Run {
             return Ok(Vec::new());
         }
         claims::running(self.session.workspace().base(), Some(self.session.session_ref())).await
-    }
-
-    fn usage_op(&self, usage: Usage) -> Op {
-        let (session, run) = (self.session.session_ref().clone(), Some(self.id.clone()));
-        Op::AddUsage { session, run, usage }
     }
 
     /// A write of a run at work; the first one also says that it runs. One that `continues` the conversation depends on
@@ -430,14 +427,14 @@ impl Run {
 pub struct RunAppend<'r> {
     run: &'r Run,
     drafts: Vec<Draft>,
-    usage: Option<Usage>,
+    usage: Option<ModelRequest>,
     request: Result<Option<RequestId>>,
 }
 
 impl RunAppend<'_> {
-    /// Adds to what the run consumed, in the same commit.
-    pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = Some(usage);
+    /// Keeps what the request to the model consumed, in the same commit.
+    pub fn usage(mut self, request: impl Into<ModelRequest>) -> Self {
+        self.usage = Some(request.into());
         self
     }
 
@@ -463,13 +460,15 @@ impl RunAppend<'_> {
             })
             .transpose()?
             .map(Fingerprint::from_bytes);
-        let usage = self.usage.map(|usage| run.usage_op(usage));
+        let usage = self.usage;
         let written = run
             .work(
                 move |now| {
                     let session = run.session.session_ref();
                     let mut ops = append_ops(session, &drafts, now, Some(&run.id), Some(&run.turn))?;
-                    ops.extend(usage.clone());
+                    if let Some(usage) = &usage {
+                        ops.extend(usage.ops(session, Some(&run.id), now)?);
+                    }
                     Ok(ops)
                 },
                 Repeat { id: request, fingerprint },

@@ -81,7 +81,13 @@ impl Session {
     /// # Errors
     /// As [`latest`](Self::latest); `Invalid` when its payload does not fit.
     pub async fn latest_directories(&self) -> Result<Option<Latest<Directories>>> {
-        self.latest_as(entry_kind::ADDITIONAL_DIRECTORIES, Directories::from_entry).await
+        let mut latest = self.latest_as(entry_kind::ADDITIONAL_DIRECTORIES, Directories::from_entry).await?;
+        if let Some(Latest { value, .. }) =
+            latest.as_mut().filter(|_| mutant::is("directories/only-the-first-counts"))
+        {
+            value.directories.truncate(1);
+        }
+        Ok(latest)
     }
 
     /// The newest title on the current branch. The display name, which a rename changes too, is in the row.

@@ -27,7 +27,7 @@ use crate::lease::{Hold, Lease, session_lease};
 use crate::message::Message;
 use crate::run::{BeginRun, TakeUp};
 use crate::runs::Runs;
-use crate::state::{self, ChannelTools, Inbox, SessionCapabilities};
+use crate::state::{self, ChannelTools, Inbox, Lineage, Responses, SessionCapabilities, SessionUsage};
 use crate::workspace::Workspace;
 
 /// One session. Clones are the same handle: they share the leaf they know and the run they execute.
@@ -286,6 +286,24 @@ impl Session {
                 .with("session", self.id()));
         }
         self.protect(lease.hold())
+    }
+
+    /// What requests to models consumed.
+    #[must_use]
+    pub fn usage(&self) -> SessionUsage {
+        SessionUsage::new(self.clone())
+    }
+
+    /// Where the provider's own conversation stands.
+    #[must_use]
+    pub fn lineage(&self) -> Lineage {
+        Lineage::new(self.clone())
+    }
+
+    /// What a provider runs for it in the background, and the native items that came of it.
+    #[must_use]
+    pub fn responses(&self) -> Responses {
+        Responses::new(self.clone())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

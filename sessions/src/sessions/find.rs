@@ -15,6 +15,8 @@ use crate::workspace::Workspace;
 
 /// Candidates that an ambiguity names.
 const CANDIDATES: u32 = 10;
+/// Sessions of one page of a walk.
+const PAGE: u32 = 1_000;
 
 pub(crate) async fn row(workspace: &Workspace, id: &SessionId) -> Result<Option<SessionRow>> {
     let key = SessionKey { workspace: workspace.id().clone(), id: id.clone() };
@@ -51,12 +53,45 @@ pub(super) async fn open_by_prefix(workspace: &Workspace, prefix: &str) -> Resul
                 "several sessions have ids that begin so; give more characters"
             };
             let error = Error::new(ErrorKind::Ambiguous, message).with("prefix", prefix);
-            Err(several
-                .iter()
-                .take(CANDIDATES as usize)
-                .fold(error, |error, row| error.with("candidate", &row.id)))
+            Err(candidates(error, several))
         }
     }
+}
+
+pub(super) async fn open_by_title(workspace: &Workspace, title: &str) -> Result<Session> {
+    let mut query = SessionQuery::new(workspace.id().clone());
+    query.limit = PAGE;
+    let mut found: Vec<SessionRow> = Vec::new();
+    loop {
+        let page = workspace.base().store().sessions(&query).await?;
+        let named = |row: &SessionRow| row.profile.title.as_ref().is_some_and(|known| known.text == title);
+        found.extend(page.items.into_iter().filter(named));
+        query.cursor = page.next;
+        if query.cursor.is_none() || found.len() > CANDIDATES as usize {
+            break;
+        }
+    }
+    match found.as_slice() {
+        [] => Err(Error::new(
+            ErrorKind::NotFound,
+            "no session has this title; list the sessions to see what there is",
+        )),
+        [row] => Ok(Session::of_row(workspace.clone(), row)),
+        several if !mutant::is("titles/the-first-one-will-do") => {
+            let message = if several.len() > CANDIDATES as usize {
+                "more than ten sessions have this title; give an id"
+            } else {
+                "several sessions have this title; give an id"
+            };
+            let error = Error::new(ErrorKind::Ambiguous, message);
+            Err(candidates(error, several))
+        }
+        [first, ..] => Ok(Session::of_row(workspace.clone(), first)),
+    }
+}
+
+fn candidates(error: Error, rows: &[SessionRow]) -> Error {
+    rows.iter().take(CANDIDATES as usize).fold(error, |error, row| error.with("candidate", &row.id))
 }
 
 pub(super) async fn open_by_path_or_id(workspace: &Workspace, text: &str) -> Result<Session> {

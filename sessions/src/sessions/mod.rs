@@ -15,6 +15,7 @@ pub use list::ListSessions;
 
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
+use crate::draft::Directories;
 use crate::recovery;
 use crate::session::Session;
 use crate::workspace::Workspace;
@@ -70,6 +71,24 @@ impl Sessions {
     /// As [`open_by_prefix`](Self::open_by_prefix).
     pub async fn open_by_path_or_id(&self, text: &str) -> Result<Session> {
         find::open_by_path_or_id(&self.workspace, text).await
+    }
+
+    /// Opens the only session with exactly this title, among those that a person can continue. Titles need not be unique.
+    ///
+    /// # Errors
+    /// `NotFound` for none; `Ambiguous` for several, with up to ten candidates in the error's context.
+    pub async fn open_by_title(&self, title: &str) -> Result<Session> {
+        find::open_by_title(&self.workspace, title).await
+    }
+
+    /// The additional directories of a session, as its current branch has them, by its id: nothing else of it is read.
+    /// `None` when none were ever set.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session; `Invalid` when the stored set does not fit.
+    pub async fn directories(&self, id: &SessionId) -> Result<Option<Directories>> {
+        let latest = self.open(id).await?.latest_directories().await?;
+        Ok(latest.map(|latest| latest.value))
     }
 
     /// Opens the session that changed last in a directory, among those that a person can continue. `None` when there

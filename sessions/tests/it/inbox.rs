@@ -1,10 +1,13 @@
 //! What people write to a run at work: guidance, approvals, requests to cancel.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
-use turnkeep_core::{ErrorKind, Order, Payload, RunId};
+use turnkeep_core::{ErrorKind, Order, Payload, RunId, WorkspaceId};
 use turnkeep_sessions::Message;
+use turnkeep_sessions::blocking::Wait;
 use turnkeep_sessions::state::NoteStatus;
+use turnkeep_sessions::testing::{Call, Fault, FaultStore};
 
 use crate::site::{Site, on_each};
 
@@ -12,6 +15,7 @@ on_each!(
     guidance_is_written_while_a_run_executes_and_consumed_by_it,
     guidance_is_listed_by_status_and_kept_when_it_was_consumed,
     each_note_goes_to_exactly_one_of_many_consumers,
+    two_who_consume_at_the_same_moment_share_nothing,
     notes_are_consumed_by_id_and_only_once,
     a_note_for_one_run_goes_to_no_other,
     the_inboxes_of_a_session_and_of_others_are_apart,
@@ -91,6 +95,29 @@ async fn each_note_goes_to_exactly_one_of_many_consumers(site: Site) {
     for note in kept {
         assert_eq!(note.consumed_by, Some(format!("consumer {}", owners[&note.text])), "the note says who");
     }
+}
+
+async fn two_who_consume_at_the_same_moment_share_nothing(site: Site) {
+    let store = Arc::new(FaultStore::new(site.store().await));
+    let ws = site.options().open(store.clone(), WorkspaceId::new("w").unwrap()).await.unwrap();
+    let session = ws.sessions().create().await.unwrap();
+    for text in ["first", "second"] {
+        session.guidance().post(text).await.unwrap();
+    }
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    let theirs = Arc::new(Mutex::new(Vec::new()));
+    // After one has looked and before it writes, another one takes the first note.
+    let (taken, mut came) = (Arc::clone(&theirs), false);
+    store.when(move |call| {
+        if matches!(call, Call::Commit(_)) && !std::mem::replace(&mut came, true) {
+            taken.lock().unwrap().extend(other.guidance().consume().limit(1).wait().unwrap());
+        }
+        Fault::Pass
+    });
+    let mine = session.guidance().consume().await.unwrap();
+    store.heal();
+    assert_eq!(texts(&theirs.lock().unwrap()), ["first"]);
+    assert_eq!(texts(&mine), ["second"]);
 }
 
 async fn notes_are_consumed_by_id_and_only_once(site: Site) {

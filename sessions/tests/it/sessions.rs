@@ -3,7 +3,7 @@
 use turnkeep_core::model::{Audience, Channel, TitleSource};
 use turnkeep_core::query::{AudienceFilter, SessionOrder};
 use turnkeep_core::{ErrorKind, Payload, SessionId};
-use turnkeep_sessions::{Draft, Message, Session};
+use turnkeep_sessions::{Directories, Draft, Message, Session};
 
 use crate::site::{Site, on_each};
 
@@ -33,6 +33,9 @@ on_each!(
     renaming_works_while_somebody_else_runs,
     workspaces_do_not_see_each_other,
     everything_is_there_after_reopening,
+    case_64_a_name_survives_10000_appends_and_an_ambiguous_one_lists_candidates,
+    case_65_1000_children_do_not_drown_what_a_person_can_continue,
+    directories_are_read_by_the_id_of_the_session,
 );
 
 async fn what_is_said_of_a_new_session_is_kept(site: Site) {
@@ -331,4 +334,88 @@ async fn everything_is_there_after_reopening(site: Site) {
     let run = session.runs().get(&run).await.unwrap();
     assert_eq!(run.state, turnkeep_core::model::RunState::Completed);
     assert_eq!(run.model.as_deref(), Some("m"));
+}
+
+async fn case_64_a_name_survives_10000_appends_and_an_ambiguous_one_lists_candidates(site: Site) {
+    let ws = site.workspace().await;
+    let others = ["other 1", "other 2"].map(|title| (title, ws.sessions().create().title(title)));
+    let session = ws.sessions().create().title("first name").await.unwrap();
+    session.rename("my parser").await.unwrap();
+    for round in 0..100 {
+        let said = (0..100).map(|number| Message::user(format!("message {round}.{number}")));
+        session.append(said).await.unwrap();
+    }
+    let mut kept = Vec::new();
+    for (title, other) in others {
+        kept.push((title, other.await.unwrap()));
+    }
+    // Resumed by another handle, it goes on under its name, and nobody else got it.
+    let resumed = site.workspace().await.sessions().open_by_title("my parser").await.unwrap();
+    assert_eq!(resumed.id(), session.id());
+    resumed.append([Message::user("one more")]).await.unwrap();
+    let row = resumed.info().await.unwrap();
+    assert_eq!(row.messages, 10_001);
+    assert_eq!(row.profile.title.unwrap().text, "my parser");
+    for (title, other) in kept {
+        assert_eq!(other.info().await.unwrap().profile.title.unwrap().text, title);
+    }
+    let second = ws.sessions().create().title("my parser").await.unwrap();
+    let ambiguous = ws.sessions().open_by_title("my parser").await.unwrap_err();
+    assert_eq!(ambiguous.kind(), ErrorKind::Ambiguous);
+    let mut candidates: Vec<_> =
+        ambiguous.context().filter(|(name, _)| *name == "candidate").map(|(_, id)| id).collect();
+    candidates.sort_unstable();
+    let mut expected = [session.id().as_str(), second.id().as_str()];
+    expected.sort_unstable();
+    assert_eq!(candidates, expected);
+    // What has the title in its words only, or a part of it, is no candidate.
+    let unknown = ws.sessions().open_by_title("parser").await.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+async fn case_65_1000_children_do_not_drown_what_a_person_can_continue(site: Site) {
+    let ws = site.workspace().await;
+    let parent = ws.sessions().create().title("the real one").await.unwrap();
+    for batch in 0..20 {
+        let children = (0..50).map(|number| {
+            let create = ws.sessions().create().title(format!("child {batch}.{number}"));
+            tokio::spawn(create.audience(Audience::SubAgent).parent(parent.id().clone()).into_future())
+        });
+        for child in children.collect::<Vec<_>>() {
+            child.await.unwrap().unwrap();
+        }
+    }
+    let listed = ws.sessions().list().total().await.unwrap();
+    assert_eq!((listed.items.len(), listed.total), (1, Some(1)));
+    assert_eq!(listed.items[0].id, *parent.id());
+    assert_eq!(ws.sessions().list().count().await.unwrap(), 1);
+    assert_eq!(ws.sessions().recent().await.unwrap().unwrap().id(), parent.id());
+    assert_eq!(ws.sessions().list().text("child").count().await.unwrap(), 0, "nor does a search find them");
+    let children = ws.sessions().list().audience(AudienceFilter::SubAgent).parent(parent.id().clone());
+    assert_eq!(children.count().await.unwrap(), 1_000, "they are there for whoever asks");
+}
+
+async fn directories_are_read_by_the_id_of_the_session(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().await.unwrap();
+    assert_eq!(ws.sessions().directories(session.id()).await.unwrap(), None);
+    session.append([Directories::new(["/b", "/a"])]).await.unwrap();
+    let first = session.leaf();
+    session.append([Message::user("in between")]).await.unwrap();
+    session.append([Directories::new(["/c", "/a", "/d"])]).await.unwrap();
+    let other = site.workspace().await;
+    let now = other.sessions().directories(session.id()).await.unwrap().unwrap();
+    assert_eq!(
+        now.directories,
+        ["/c", "/a", "/d"],
+        "the whole set, in its order, and nothing of the one before"
+    );
+    // Another branch has its own; none is none.
+    session.move_leaf(first).await.unwrap();
+    assert_eq!(other.sessions().directories(session.id()).await.unwrap().unwrap().directories, ["/b", "/a"]);
+    session.append([Directories::new(Vec::<String>::new())]).await.unwrap();
+    let none = other.sessions().directories(session.id()).await.unwrap().unwrap();
+    assert!(none.directories.is_empty());
+    let unknown = other.sessions().directories(&id("unknown")).await.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
 }

@@ -145,7 +145,7 @@ impl Conversation<'_> {
                 self.introduce(out).await?;
             }
             Input::Sessions => {
-                let all = List { limit: None, search: None, cwd: None, all: false };
+                let all = List::default();
                 list::show(&self.workspace, &all, out).await?;
             }
             Input::Resume(id) => {

@@ -17,8 +17,11 @@ const COLUMNS: &[Column] = &[
     column("CHANGED", Kind::Extra),
     column("MESSAGES", Kind::Number),
     column("RUN", Kind::Extra),
+    column("MARK", Kind::Extra),
     column("TITLE", Kind::Rest),
 ];
+/// The place of the column that is there only where a session has a mark.
+const MARK: usize = 4;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -38,7 +41,7 @@ pub(crate) async fn show(workspace: &Workspace, list: &List, out: &mut Out) -> O
         return out.json(&Answer { sessions: rows.iter().map(SessionData::from).collect() });
     }
     if rows.is_empty() {
-        let filtered = list.search.is_some() || list.cwd.is_some();
+        let filtered = list.search.is_some() || list.cwd.is_some() || list.pinned || list.archived;
         return out.line(if filtered {
             "no session fits"
         } else {
@@ -48,20 +51,49 @@ pub(crate) async fn show(workspace: &Workspace, list: &List, out: &mut Out) -> O
     let now = workspace.now();
     let cells = rows.iter().zip(short_ids(&rows)).map(|(row, id)| {
         let active = if row.active_run.is_some() { "active" } else { "" };
-        vec![id, time::ago(row.updated_at, now), row.messages.to_string(), active.to_owned(), name(row)]
+        let mark = match (row.profile.pinned, row.profile.archived) {
+            (true, true) => "pinned, archived",
+            (true, false) => "pinned",
+            (false, true) => "archived",
+            (false, false) => "",
+        };
+        let cells = [id, time::ago(row.updated_at, now), row.messages.to_string(), active.to_owned()];
+        cells.into_iter().chain([mark.to_owned(), name(row)]).collect::<Vec<_>>()
     });
-    out.table(COLUMNS, cells.collect())
+    let mut cells: Vec<Vec<String>> = cells.collect();
+    let mut columns = COLUMNS.to_vec();
+    if cells.iter().all(|row| row.get(MARK).is_none_or(String::is_empty)) {
+        columns.remove(MARK);
+        cells.iter_mut().for_each(|row| drop(row.remove(MARK)));
+    }
+    out.table(&columns, cells)
+}
+
+/// The pinned ones first.
+async fn read(workspace: &Workspace, list: &List) -> Outcome<Vec<SessionRow>> {
+    let most = list.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut rows: Vec<SessionRow> = Vec::new();
+    for pinned in [true, false] {
+        if rows.len() < most && (pinned || !list.pinned) {
+            read_those(workspace, list, pinned, most, &mut rows).await?;
+        }
+    }
+    Ok(rows)
 }
 
 /// Reads page by page, so that no list is too long.
-async fn read(workspace: &Workspace, list: &List) -> Outcome<Vec<SessionRow>> {
+async fn read_those(
+    workspace: &Workspace,
+    list: &List,
+    pinned: bool,
+    most: usize,
+    rows: &mut Vec<SessionRow>,
+) -> Outcome<()> {
     const PAGE: u32 = 1_000;
-    let most = list.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut rows: Vec<SessionRow> = Vec::new();
     let mut cursor = None;
     loop {
         let room = u32::try_from(most - rows.len()).unwrap_or(PAGE).min(PAGE);
-        let mut query = workspace.sessions().list().limit(room);
+        let mut query = workspace.sessions().list().limit(room).pinned(pinned).archived(list.archived);
         if list.all {
             query = query.audience(AudienceFilter::Any);
         }
@@ -78,7 +110,7 @@ async fn read(workspace: &Workspace, list: &List) -> Outcome<Vec<SessionRow>> {
         rows.extend(page.items);
         cursor = page.next;
         if cursor.is_none() || rows.len() >= most {
-            return Ok(rows);
+            return Ok(());
         }
     }
 }

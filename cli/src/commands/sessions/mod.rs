@@ -4,6 +4,7 @@ pub(crate) mod delete;
 pub(crate) mod fork;
 pub(crate) mod list;
 pub(crate) mod log;
+pub(crate) mod mark;
 pub(crate) mod new;
 pub(crate) mod prune;
 pub(crate) mod rename;
