@@ -219,10 +219,8 @@ impl Sql for Audit<'_> {
         if !statement.readonly() {
             return Err(read_only());
         }
-        let mut found = SqlRows {
-            columns: statement.column_names().into_iter().map(str::to_owned).collect(),
-            ..SqlRows::default()
-        };
+        let mut found =
+            SqlRows { columns: statement.column_names().map(str::to_owned).collect(), ..SqlRows::default() };
         let width = found.columns.len();
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(refused)? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use turnkeep_core::sql::{self, Sql, SqlRows, SqlValue};
-use turnkeep_core::{ErrorKind, Maintenance, Result, Store};
+use turnkeep_core::{ErrorKind, Maintenance, Result};
 use turnkeep_sqlite::{SqliteReader, SqliteStore, close_all};
 
 use crate::support::{append, block_on, close, commit, fresh, message, open, session_of, texts};
