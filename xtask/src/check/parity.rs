@@ -1,5 +1,5 @@
-//! Every test and every break that `docs/parity.md` names exists, every row names a test, and a test for a case carries
-//! the case's name.
+//! Every test and every break that `docs/parity.md` names exists, every row names a test, every capability a break, and a
+//! test for a case carries the case's name.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,8 @@ use crate::project::Project;
 const MAP: &str = "docs/parity.md";
 /// A row of a table that maps something to tests: its first cell is an id in bold.
 const ROW: &str = "| **";
+/// How the ids of cases begin; every other row is a capability.
+const CASE: &str = "case-";
 
 pub(super) fn check(project: &Project) -> Report {
     let mut report = Report::default();
@@ -26,6 +28,11 @@ pub(super) fn check(project: &Project) -> Report {
                 "{MAP}: {id} names no test; write its test's name in backticks, or take the row out"
             ));
         }
+        if breaks.is_empty() && !id.starts_with(CASE) {
+            report.fail(format!(
+                "{MAP}: {id} names no break; write down a fault of the code that makes a test of the row fail"
+            ));
+        }
         for name in breaks {
             if !quoted.contains(name) {
                 report.fail(format!("{MAP}: {id} names the break `{name}`, which the code does not ask for"));
@@ -37,7 +44,7 @@ pub(super) fn check(project: &Project) -> Report {
                     "{MAP}: {id} names `{test}`, which is no test; correct the name or write the test"
                 ));
             }
-            if let Some(case) = id.strip_prefix("case-")
+            if let Some(case) = id.strip_prefix(CASE)
                 && !test.contains(&format!("case_{case}"))
             {
                 report.fail(format!("{MAP}: `{test}` must have case_{case} in its name"));
