@@ -91,7 +91,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "files/names-not-synced",
         "A new file gets its name, and the folder that holds it is not synced.",
         On::Redb,
-        &[("DUR-006", "an acknowledged commit is lost"), ("DUR-007", "a backup that was done is not there")],
+        &[("DUR-006", "an acknowledged commit is lost"), ("DUR-007", "lines, ")],
     ),
     mutant(
         "owners/lock-file-stays-open",
