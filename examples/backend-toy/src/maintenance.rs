@@ -5,6 +5,7 @@ use turnkeep_core::store::{Damage, PurgeReport, StoreStats, VerifyReport};
 use turnkeep_core::{ErrorKind, Maintenance, Result, WorkspaceId};
 
 use crate::ToyStore;
+use crate::write::Writer;
 
 #[async_trait]
 impl Maintenance for ToyStore {
@@ -32,7 +33,7 @@ impl Maintenance for ToyStore {
     async fn purge(&self) -> Result<PurgeReport> {
         let mut report = PurgeReport::default();
         // One slice per turn, so that commits go on in between.
-        while let Some(slice) = self.on_writer("purge", |writer| Ok(writer.purge_slice())).await? {
+        while let Some(slice) = self.on_writer("purge", Writer::purge_slice).await? {
             report.sessions += slice.sessions;
             report.rows += slice.rows;
         }
@@ -40,8 +41,7 @@ impl Maintenance for ToyStore {
     }
 
     async fn stats(&self) -> Result<StoreStats> {
-        let file =
-            |writer: &mut crate::write::Writer| Ok((writer.log().bytes(), writer.log().path().to_owned()));
+        let file = |writer: &mut Writer| Ok((writer.log().bytes(), writer.log().path().to_owned()));
         let (bytes, path) = self.on_writer("stats", file).await?;
         let mut stats = self.read("stats", |tables| Ok(tables.stats())).await?;
         (stats.bytes, stats.files) = (bytes, vec![path]);

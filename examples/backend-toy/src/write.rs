@@ -71,8 +71,9 @@ impl Writer {
 
     /// Removes a slice of what deleted sessions left; `None` when nothing waits. The log forgets it when it is written
     /// anew, and tables made of the log do it again.
-    pub(crate) fn purge_slice(&mut self) -> Option<PurgeReport> {
-        self.change_tables(|tables| tables.purge_waits().then(|| tables.purge_slice(SLICE_ROWS.into())))
+    pub(crate) fn purge_slice(&mut self) -> Result<Option<PurgeReport>> {
+        self.check_poison()?;
+        Ok(self.change_tables(|tables| tables.purge_waits().then(|| tables.purge_slice(SLICE_ROWS.into()))))
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -132,7 +133,7 @@ impl Engine for Writer {
         if self.log.is_long() && self.compact().is_err() {
             return false;
         }
-        idle && self.purge_slice().is_some()
+        idle && matches!(self.purge_slice(), Ok(Some(_)))
     }
 
     fn close(&mut self) -> Result<()> {

@@ -18,6 +18,7 @@ impl Harness for FirstHarness {
         let mut capabilities = Capabilities::NONE;
         capabilities.persistent = true;
         capabilities.owner_liveness = true;
+        capabilities.search = true;
         Manifest {
             name: "memory", // what StoreInfo says, word for word
             capabilities,
