@@ -1,6 +1,6 @@
 //! SQL for auditors, in types of our own, where the store is an SQL database.
 //!
-//! [`read`] runs queries in one transaction that sees one moment of the store; a statement that writes is refused. [`write`]
+//! [`read`] runs queries in one transaction that sees one moment of the store; a statement that writes is refused. [`write()`]
 //! runs statements in one transaction of the store's own writer: all or nothing, in line with every commit of this and other
 //! processes. It may make and change tables whose names begin with `audit_`, their indexes and views, and nothing else: the
 //! tables of the store, triggers, other databases and settings are refused, so that no promise of the contract can be
