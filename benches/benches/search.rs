@@ -238,5 +238,5 @@ fn commits(folder: &Path, producers: usize) -> turnkeep_benches::rounds::Line {
         1e6 / rate
     };
     let what = format!("commit, {producers} producers, search on, beside search off");
-    paired(what, "us", Target::AtMost(1.1), 7, || produce(&with), || produce(&without))
+    paired(what, "us", Target::AtMost(1.1), 21, || produce(&with), || produce(&without))
 }

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::path::Path;
 
-use turnkeep_core::model::{Entry, RunState, VisibilitySet};
+use turnkeep_core::model::{Entry, RunState, Visibility, VisibilitySet};
 use turnkeep_core::{EntryNo, Result, RunId, SessionId};
 use turnkeep_sessions::{ClaimState, Session, Workspace};
 
-use super::{SESSIONS, open, session_name, worker, world};
+use super::{Place, session_name, worker};
 
 /// What the workers were told.
 #[derive(Debug, Default)]
@@ -21,7 +20,8 @@ pub(crate) struct Books {
     /// Parent, child and boundary.
     forks: Vec<(String, String, u32)>,
     counted: BTreeMap<u64, u64>,
-    streamed: HashSet<String>,
+    /// Session, run and text of a piece.
+    streamed: Vec<(String, String, String)>,
     /// Runs and claims that the workers closed for the dead.
     recovered: (u64, u64),
     trouble: Vec<String>,
@@ -73,22 +73,29 @@ impl Books {
                     books.recovered.0 += runs.parse::<u64>().unwrap();
                     books.recovered.1 += claims.parse::<u64>().unwrap();
                 }
-                ("streamed", _) => drop(books.streamed.insert(rest.into())),
+                ("streamed", [session, run, text]) => {
+                    books.streamed.push(((*session).into(), (*run).into(), (*text).into()));
+                }
                 _ => books.trouble.push(line),
             }
         }
         books
     }
 
+    /// Notes what should not be.
+    pub(crate) fn trouble(&mut self, what: String) {
+        self.trouble.push(what);
+    }
+
     /// Opens the store as the next process does, and looks.
     pub(crate) async fn compare(
         self,
-        folder: &Path,
+        place: &Place,
         kills: u64,
         followed: std::result::Result<u64, String>,
     ) -> Result<Findings> {
         let mut found = Findings::default();
-        let ws = open(folder).await?;
+        let ws = place.open().await?;
         let report = ws.recovered();
         found.count("runs that the last recovery closed", report.interrupted.len());
         for (session, error) in &report.failed {
@@ -101,7 +108,8 @@ impl Books {
         }
         self.words(&ws, &mut found).await?;
         self.runs(&ws, &mut found).await?;
-        self.claims(&ws, folder, &mut found).await?;
+        self.streams(&ws, place, &mut found).await?;
+        self.claims(&ws, place, &mut found).await?;
         self.forks(&ws, &mut found).await?;
         for (thing, counted) in &self.counted {
             let value = worker::counter(&ws, *thing).await?;
@@ -121,7 +129,6 @@ impl Books {
         found.count("claims interrupted for the dead", self.recovered.1 as usize);
         found.count("kills", kills as usize);
         found.count("counted under two leases", self.counted.values().sum::<u64>() as usize);
-        found.count("pieces of text streamed", self.streamed.len());
         ws.close().await?;
         Ok(found)
     }
@@ -151,13 +158,6 @@ impl Books {
                 }
             }
         }
-        let mut shown = 0;
-        for at in 0..SESSIONS as u64 {
-            let session = ws.sessions().open(&session_name(at).parse()?).await?;
-            let partial = |entry: &&Entry| entry.visibility == turnkeep_core::model::Visibility::Partial;
-            shown += everything(&session).await?.iter().filter(partial).count();
-        }
-        found.count("unfinished texts kept for display", shown);
         Ok(())
     }
 
@@ -186,9 +186,38 @@ impl Books {
         Ok(())
     }
 
+    /// What a run streamed that has no answer is kept for display. One that waits still has its stream.
+    async fn streams(&self, ws: &Workspace, place: &Place, found: &mut Findings) -> Result<()> {
+        found.count("pieces of text streamed", self.streamed.len());
+        let mut kept: HashMap<String, String> = HashMap::new();
+        for at in place.all_sessions() {
+            let session = ws.sessions().open(&session_name(at).parse()?).await?;
+            for entry in everything(&session).await? {
+                if let (Visibility::Partial, Some(run), Some(text)) =
+                    (entry.visibility, entry.run, entry.text)
+                {
+                    kept.entry(run.to_string()).or_default().push_str(&text);
+                }
+            }
+        }
+        found.count("unfinished texts kept for display", kept.len());
+        let mut states: HashMap<&str, RunState> = HashMap::new();
+        for (session, run, piece) in &self.streamed {
+            if !states.contains_key(run.as_str()) {
+                let session = ws.sessions().open(&SessionId::new(session)?).await?;
+                states.insert(run, session.runs().get(&RunId::new(run)?).await?.state);
+            }
+            let over = !matches!(states[run.as_str()], RunState::Completed | RunState::WaitingApproval);
+            if over && !kept.get(run.as_str()).is_some_and(|text| text.contains(&format!("{piece} "))) {
+                found.wrong(format!("session {session}: {piece} was streamed in run {run}, and is not kept"));
+            }
+        }
+        Ok(())
+    }
+
     /// No effect twice; what was completed stays so; nothing runs for somebody dead.
-    async fn claims(&self, ws: &Workspace, folder: &Path, found: &mut Findings) -> Result<()> {
-        let effects = std::fs::read_to_string(world(folder)).unwrap_or_default();
+    async fn claims(&self, ws: &Workspace, place: &Place, found: &mut Findings) -> Result<()> {
+        let effects = std::fs::read_to_string(place.world()).unwrap_or_default();
         let mut seen = HashSet::new();
         for effect in effects.lines() {
             if !seen.insert(effect) {
@@ -207,7 +236,7 @@ impl Books {
                 found.wrong(format!("claim {key} was completed and never executed"));
             }
         }
-        for at in 0..SESSIONS as u64 {
+        for at in place.all_sessions() {
             let claims = ws.sessions().open(&session_name(at).parse()?).await?.claims();
             found.count(
                 "claims interrupted",

@@ -13,12 +13,13 @@ mod books;
 mod worker;
 
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use turnkeep_core::{Result, WorkspaceId};
 use turnkeep_sessions::{Following, News, Workspace};
@@ -29,47 +30,74 @@ pub(crate) use books::Findings;
 
 /// Processes at work.
 const WORKERS: usize = 8;
-/// Sessions that they work on, beside the forks they make.
-pub(crate) const SESSIONS: usize = 10;
+/// Sessions that they work on at a time, beside the forks they make.
+const SESSIONS: u64 = 10;
+/// How long they work on the same ones.
+const ERA_SECONDS: u64 = 60;
+/// How long they may go on with what they are doing when they are told to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// What begins a line that is for the books.
 pub(crate) const SAYS: &str = "soak: ";
 /// Tells a process that it is a worker, and where.
 pub(crate) const WORKER: &str = "TURNKEEP_SOAK_WORKER";
 
-/// Numbers that look random and follow from a seed.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
-    }
-
-    pub(crate) fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % most.max(1)
-    }
+/// Where the work is done and since when.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    begun: SystemTime,
+    eras: u64,
 }
 
-pub(crate) async fn open(folder: &Path) -> Result<Workspace> {
-    let store = SqliteStore::open(folder.join("state.sqlite3")).await?;
-    Workspace::open(Arc::new(store), WorkspaceId::new("soak")?).await
+impl Place {
+    fn new(folder: &Path, seconds: u64) -> Self {
+        let eras = seconds / ERA_SECONDS + 1;
+        Self { folder: folder.to_owned(), begun: SystemTime::now(), eras }
+    }
+
+    /// As a worker is told.
+    fn tell(&self, seed: u64) -> String {
+        let begun = self.begun.duration_since(UNIX_EPOCH).unwrap().as_millis();
+        format!("{seed}:{begun}:{}:{}", self.eras, self.folder.display())
+    }
+
+    /// As a worker was told, with its seed.
+    pub(crate) fn told(words: &str) -> (u64, Self) {
+        let mut words = words.splitn(4, ':');
+        let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+        let (seed, begun, eras) = (number(), UNIX_EPOCH + Duration::from_millis(number()), number());
+        (seed, Self { folder: words.next().unwrap().into(), begun, eras })
+    }
+
+    /// The sessions that all work on now. They change, so that what a fork copies does not grow with the time.
+    pub(crate) fn sessions_now(&self) -> Range<u64> {
+        let era = (self.begun.elapsed().unwrap_or_default().as_secs() / ERA_SECONDS).min(self.eras - 1);
+        era * SESSIONS..(era + 1) * SESSIONS
+    }
+
+    pub(crate) fn all_sessions(&self) -> Range<u64> {
+        0..self.eras * SESSIONS
+    }
+
+    /// The file that stands for the world: each line is one effect of a tool.
+    pub(crate) fn world(&self) -> PathBuf {
+        self.folder.join("world")
+    }
+
+    /// Whether the workers are to end.
+    pub(crate) fn stop_file(&self) -> PathBuf {
+        self.folder.join("stop")
+    }
+
+    pub(crate) async fn open(&self) -> Result<Workspace> {
+        let store = SqliteStore::open(self.folder.join("state.sqlite3")).await?;
+        Workspace::open(Arc::new(store), WorkspaceId::new("soak")?).await
+    }
 }
 
 /// The name of a session.
 pub(crate) fn session_name(at: u64) -> String {
     format!("s{at}")
-}
-
-/// The file that stands for the world: each line is one effect of a tool.
-pub(crate) fn world(folder: &Path) -> PathBuf {
-    folder.join("world")
-}
-
-/// Whether the workers are to end.
-pub(crate) fn stop_file(folder: &Path) -> PathBuf {
-    folder.join("stop")
 }
 
 /// A process at work, and the thread that reads what it says.
@@ -79,10 +107,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(folder: &Path, seed: u64, arguments: &[&str], says: &Sender<String>) -> Self {
+    fn start(place: &Place, seed: u64, arguments: &[&str], says: &Sender<String>) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(arguments)
-            .env(WORKER, format!("{seed}:{}", folder.display()))
+            .env(WORKER, place.tell(seed))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -113,70 +141,73 @@ impl Worker {
         let _ = self.reader.join();
     }
 
-    /// Waits for the end that was asked for, and does not wait for ever.
-    fn end(mut self) {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(30) {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                break;
+    /// Waits for the end that was asked for, and does not wait for ever; answers whether it came.
+    fn end(mut self, until: Instant) -> bool {
+        loop {
+            let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+            if ended || Instant::now() >= until {
+                self.kill();
+                return ended;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.kill();
     }
 }
 
 /// Works for some time, and looks at what is left.
 pub(crate) fn soak(seconds: u64, seed: u64, arguments: &[&str]) -> Findings {
     let folder = tempfile::tempdir().unwrap();
+    let place = Place::new(folder.path(), seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let ws = runtime.block_on(async {
-        let ws = open(folder.path()).await.unwrap();
-        for at in 0..SESSIONS as u64 {
+        let ws = place.open().await.unwrap();
+        for at in place.all_sessions() {
             let session = ws.sessions().create().id(session_name(at).parse().unwrap());
             session.await.unwrap();
         }
         ws
     });
-    let following = runtime.spawn(follow(ws.clone(), stop_file(folder.path())));
+    let following = runtime.spawn(follow(ws.clone(), place.clone()));
     let (says, said) = channel();
-    let mut dice = Dice::new(seed);
+    let mut dice = fastrand::Rng::with_seed(seed);
     let mut workers: Vec<Worker> = (0..WORKERS as u64)
-        .map(|at| Worker::start(folder.path(), seed.wrapping_add(at), arguments, &says))
+        .map(|at| Worker::start(&place, seed.wrapping_add(at), arguments, &says))
         .collect();
     let (begun, mut kills) = (Instant::now(), 0);
     while begun.elapsed() < Duration::from_secs(seconds) {
         // Not in step with anything: from nothing to two seconds.
-        std::thread::sleep(Duration::from_millis(100 + dice.below(1_800)));
-        let victim = dice.below(WORKERS as u64) as usize;
+        std::thread::sleep(Duration::from_millis(100 + dice.u64(..1_800)));
+        let victim = dice.usize(..WORKERS);
         workers.swap_remove(victim).kill();
         kills += 1;
-        workers.push(Worker::start(folder.path(), seed.wrapping_add(1_000 + kills), arguments, &says));
+        workers.push(Worker::start(&place, seed.wrapping_add(1_000 + kills), arguments, &says));
     }
-    std::fs::write(stop_file(folder.path()), "").unwrap();
-    for worker in workers {
-        worker.end();
-    }
+    std::fs::write(place.stop_file(), "").unwrap();
+    let until = Instant::now() + PATIENCE;
+    let stuck = workers.into_iter().map(|worker| worker.end(until)).filter(|ended| !ended).count();
     drop(says);
     let followed = runtime.block_on(following).unwrap().unwrap();
-    let books = Books::read(said.into_iter());
+    let mut books = Books::read(said.into_iter());
+    if stuck > 0 {
+        books.trouble(format!("{stuck} did not end when they were told to"));
+    }
     runtime.block_on(async move {
         // As the next process finds it.
         ws.close().await.unwrap();
-        books.compare(folder.path(), kills, followed).await.unwrap()
+        books.compare(&place, kills, followed).await.unwrap()
     })
 }
 
 /// Follows every session; answers how many entries came, or the first that came twice or left a gap.
-async fn follow(ws: Workspace, stop: PathBuf) -> Result<std::result::Result<u64, String>> {
+async fn follow(ws: Workspace, place: Place) -> Result<std::result::Result<u64, String>> {
     let mut all: Vec<(Following, u32)> = Vec::new();
-    for at in 0..SESSIONS as u64 {
+    for at in place.all_sessions() {
         let session = ws.sessions().open(&session_name(at).parse()?).await?;
         all.push((session.follow().from_start().text().await?, 0));
     }
     let mut came = 0;
     loop {
-        let last = stop.exists();
+        let last = place.stop_file().exists();
         for (at, (following, seen)) in all.iter_mut().enumerate() {
             for news in following.ready().await? {
                 let News::Entry(entry) = news else { continue };
@@ -195,13 +226,13 @@ async fn follow(ws: Workspace, stop: PathBuf) -> Result<std::result::Result<u64,
 }
 
 /// What one of the processes does.
-pub(crate) fn worker(place: &str) {
-    worker::main(place);
+pub(crate) fn worker(told: &str) {
+    worker::main(told);
 }
 
 fn main() -> std::process::ExitCode {
-    if let Ok(place) = std::env::var(WORKER) {
-        worker(&place);
+    if let Ok(told) = std::env::var(WORKER) {
+        worker(&told);
         return std::process::ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();

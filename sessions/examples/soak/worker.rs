@@ -1,7 +1,6 @@
 //! One process at work: it does one thing after the other until it is killed or told to end, and says what it was told.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use turnkeep_core::commit::{Commit, Expect, Op, Put};
@@ -13,7 +12,7 @@ use turnkeep_sessions::{
     ClaimState, Claiming, Message, Run, RunError, Session, WaitingFor, Workspace, named_lease,
 };
 
-use super::{Dice, SAYS, SESSIONS, open, session_name, stop_file, world};
+use super::{Place, SAYS, session_name};
 
 /// Named things that need leases.
 const THINGS: u64 = 4;
@@ -24,8 +23,8 @@ const EFFECT_BYTES: u64 = 14;
 
 struct Worker {
     ws: Workspace,
-    folder: PathBuf,
-    dice: Dice,
+    place: Place,
+    dice: fastrand::Rng,
     /// Tells what this process said from what others did.
     name: String,
     said: u64,
@@ -53,18 +52,16 @@ fn expected(error: &Error) -> bool {
     )
 }
 
-pub(crate) fn main(place: &str) {
-    let (seed, folder) = place.split_once(':').unwrap();
-    let seed: u64 = seed.parse().unwrap();
+pub(crate) fn main(told: &str) {
+    let (seed, place) = Place::told(told);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let folder = PathBuf::from(folder);
-        let ws = open(&folder).await.unwrap();
+        let ws = place.open().await.unwrap();
         let report = ws.recovered();
         say(&format!("recovered {} {}", report.interrupted.len(), report.claims.len()));
         let name = format!("{seed}-{}", std::process::id());
-        let mut worker = Worker { ws, dice: Dice::new(seed), folder, name, said: 0 };
-        while !stop_file(&worker.folder).exists() {
+        let mut worker = Worker { ws, dice: fastrand::Rng::with_seed(seed), place, name, said: 0 };
+        while !worker.place.stop_file().exists() {
             if let Err(error) = worker.something().await
                 && !expected(&error)
             {
@@ -76,9 +73,9 @@ pub(crate) fn main(place: &str) {
 
 impl Worker {
     async fn something(&mut self) -> Result<()> {
-        let at = self.dice.below(SESSIONS as u64);
+        let at = self.dice.u64(self.place.sessions_now());
         let session = self.ws.sessions().open(&session_name(at).parse()?).await?;
-        match self.dice.below(20) {
+        match self.dice.u64(..20) {
             0..=8 => self.run(&session).await,
             9..=12 => self.append(&session).await,
             13..=15 => self.count().await,
@@ -111,16 +108,16 @@ impl Worker {
 
     /// The middle and the end of a run.
     async fn work(&mut self, session: &Session, run: Run) -> Result<()> {
-        for _ in 0..self.dice.below(4) {
+        for _ in 0..self.dice.u64(..4) {
             let words = self.words();
-            run.stream(&words).await?;
-            say(&format!("streamed {words}"));
+            run.stream(&format!("{words} ")).await?;
+            say(&format!("streamed {} {} {words}", session.id(), run.id()));
         }
-        for _ in 0..self.dice.below(3) {
+        for _ in 0..self.dice.u64(..3) {
             self.tool(&run).await?;
         }
         let words = self.words();
-        match self.dice.below(10) {
+        match self.dice.u64(..10) {
             0 => run.fail(RunError::tool("broken")).await,
             1 => run.cancel().await,
             2 => {
@@ -145,21 +142,21 @@ impl Worker {
     /// A tool that changes the world: a line in a file, which must be there once.
     async fn tool(&mut self, run: &Run) -> Result<()> {
         // The next calls that nobody has executed yet, and some that somebody has.
-        let done = std::fs::metadata(world(&self.folder)).map_or(0, |file| file.len() / EFFECT_BYTES);
-        let mut key = format!("call {:08}", done + self.dice.below(CALLS));
-        if self.dice.below(4) == 0 {
+        let done = std::fs::metadata(self.place.world()).map_or(0, |file| file.len() / EFFECT_BYTES);
+        let mut key = format!("call {:08}", done + self.dice.u64(..CALLS));
+        if self.dice.u64(..4) == 0 {
             // One that somebody was killed in: no one but a person may let it be executed again.
             let left = run.session().claims().list().state(ClaimState::Interrupted).limit(20).await?.items;
-            if let Some(left) = left.get(self.dice.below(left.len() as u64) as usize) {
+            if let Some(left) = left.get(self.dice.usize(..left.len().max(1))) {
                 key = left.key.to_string();
             }
         }
         let Claiming::Won(claim) = run.claim(&key).tool("write").await? else { return Ok(()) };
         let mut file =
-            std::fs::OpenOptions::new().create(true).append(true).open(world(&self.folder)).unwrap();
+            std::fs::OpenOptions::new().create(true).append(true).open(self.place.world()).unwrap();
         file.write_all(format!("{key}\n").as_bytes()).unwrap();
         // Some tools take their time, so that kills come in the middle of them.
-        if self.dice.below(3) == 0 {
+        if self.dice.u64(..3) == 0 {
             tokio::time::sleep(Duration::from_millis(150)).await;
         }
         claim.complete(Payload::from_value(&key)?).await?;
@@ -177,12 +174,12 @@ impl Worker {
 
     /// Adds one to two counters under their leases, without any other precaution: two holders at once would lose one.
     async fn count(&mut self) -> Result<()> {
-        let (one, two) = (self.dice.below(THINGS), self.dice.below(THINGS));
+        let (one, two) = (self.dice.u64(..THINGS), self.dice.u64(..THINGS));
         let things: std::collections::BTreeSet<u64> = [one, two].into();
         let names =
             things.iter().map(|thing| named_lease(format!("thing {thing}"))).collect::<Result<Vec<_>>>()?;
         // In any order: the store sorts them, so that nobody waits for the other in a circle.
-        let names = if self.dice.below(2) == 0 { names } else { names.into_iter().rev().collect() };
+        let names = if self.dice.u64(..2) == 0 { names } else { names.into_iter().rev().collect() };
         let lease = self.ws.leases().acquire(names, LeasePurpose::Mutation, Duration::from_secs(2)).await?;
         for thing in things {
             let value = counter(&self.ws, thing).await?;
@@ -216,7 +213,7 @@ impl Worker {
 
     /// Goes on in the newest fork.
     async fn in_a_fork(&mut self) -> Result<()> {
-        let parent = session_name(self.dice.below(SESSIONS as u64)).parse()?;
+        let parent = session_name(self.dice.u64(self.place.sessions_now())).parse()?;
         let list = self.ws.sessions().list().parent(parent).audience(AudienceFilter::Any).limit(1);
         let Some(row) = list.await?.items.pop() else { return Ok(()) };
         let child = self.ws.sessions().open(&row.id).await?;
