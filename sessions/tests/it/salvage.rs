@@ -192,6 +192,25 @@ async fn case_59_what_a_damaged_row_takes_away_is_named_and_the_rest_is_saved() 
             &events,
             &records,
         ),
+        // A row that is said to come long after its neighbours.
+        (
+            format!("UPDATE entries SET rid = rid + 3000000000 WHERE {}", entry(5)),
+            "hurt: entry 5",
+            lost_at(&[5]),
+            &runs,
+            &events,
+            &records,
+        ),
+        (
+            format!(
+                "UPDATE events SET number = 1000000000002 WHERE number = 2 AND stkey = (SELECT stkey FROM streams WHERE skey = {HURT} AND name = 'usage')"
+            ),
+            "hurt: stream usage, events 2-2",
+            lost_at(&[]),
+            &runs,
+            &["e", "lost", "e", "e", "e"],
+            &records,
+        ),
         // A number that leads into the future.
         (
             format!("UPDATE entries SET parent = 9 WHERE {}", entry(4)),

@@ -215,4 +215,5 @@ fn is_no_fit(error: &Error) -> bool {
 const CANNOT: &str = "cannot be read";
 /// Which of the two cannot be told once it is passed over.
 const MISSING: &str = "missing, or cannot be read";
+const ASTRAY: &str = "its number is far beyond all others";
 const NO_JSON: &str = "no valid JSON any more";

@@ -10,13 +10,19 @@ use turnkeep_core::model::{Entry, Event, Row, SessionImage, SessionRow, StreamRo
 use turnkeep_core::query::{EntryQuery, EventQuery};
 use turnkeep_core::time::Timestamp;
 
-use super::{CANNOT, Job, Loss, MISSING, NO_JSON, is_damage, is_no_fit, source};
+use super::{ASTRAY, CANNOT, Job, Loss, MISSING, NO_JSON, is_damage, is_no_fit, source};
 use crate::transfer::builder::{Begun, Builder, Site, begin};
 use crate::transfer::content::unsound;
 use crate::transfer::stand_in;
 
-/// The most that is filled in beyond the last row that is there. A head that says more is damaged itself.
+/// The most that is filled in where only one number says that there was something: a head beyond the last row, or a
+/// row beyond the head. A number that says more is damaged itself.
 const MOST_BEYOND: u64 = 100_000;
+
+/// Whether a row stands so far beyond the others, and beyond the head, that its number must be damaged.
+fn is_astray(number: u64, last: u64, head: u64) -> bool {
+    number > head && number.saturating_sub(last.max(head)) > MOST_BEYOND
+}
 
 /// Saves a session. If the new store refuses it, that is noted, and the others are saved.
 pub(super) async fn save(job: &mut Job<'_, '_, '_>, workspace: &WorkspaceId, row: &SessionRow) -> Result<()> {
@@ -200,6 +206,11 @@ where
         if number.get() <= self.head {
             return Ok(());
         }
+        let head = self.row.head.map_or(0, EntryNo::get);
+        if is_astray(number.get().into(), self.head.into(), head.into()) {
+            self.loss().note(format!("entry {number}"), ASTRAY);
+            return Ok(());
+        }
         self.fill_up_to(number.get() - 1, MISSING).await?;
         self.at = entry.at;
         if let Some(why) = self.why_not(&entry) {
@@ -268,14 +279,14 @@ where
             match self.job.from.events(&query).await {
                 Ok(page) if alone > 0 => {
                     for event in page.items {
-                        self.event(&name, &mut last, event).await?;
+                        self.event(&name, &mut last, head, event).await?;
                     }
                 }
                 Ok(page) => {
                     let Some(newest) = page.items.last() else { break };
                     read = newest.number;
                     for event in page.items {
-                        self.event(&name, &mut last, event).await?;
+                        self.event(&name, &mut last, head, event).await?;
                     }
                     continue;
                 }
@@ -304,9 +315,20 @@ where
         Ok(())
     }
 
-    async fn event(&mut self, name: &StreamName, last: &mut Option<u64>, event: Event) -> Result<()> {
+    async fn event(
+        &mut self,
+        name: &StreamName,
+        last: &mut Option<u64>,
+        head: u64,
+        event: Event,
+    ) -> Result<()> {
         let (number, at) = (event.number, event.at);
         if last.is_some_and(|last| number <= last) || number == 0 {
+            return Ok(());
+        }
+        // A stream without a row may have been trimmed, so its first number may be any.
+        if last.is_some_and(|last| is_astray(number, last, head)) {
+            self.loss().note(format!("stream {name}, event {number}"), ASTRAY);
             return Ok(());
         }
         let done = match *last {
