@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use futures_util::stream::{Stream, try_unfold};
 use serde::{Deserialize, Serialize};
 use turnkeep_core::error::{ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, StreamName, TurnId};
@@ -187,6 +188,15 @@ impl Following {
             self.place.pass(one);
         }
         Ok(news)
+    }
+
+    /// The same as a [`Stream`], for whoever has combinators for those. It ends with the session, or after an error.
+    ///
+    /// Nothing is lost with a stream that ends: follow again [`after`](Follow::after) the place of what came last.
+    pub fn into_stream(self) -> impl Stream<Item = Result<News>> + Send + Unpin {
+        Box::pin(try_unfold(self, async |mut following: Self| {
+            Ok(following.next().await?.map(|news| (news, following)))
+        }))
     }
 
     /// Everything up to here was handed out.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use turnkeep_core::{ErrorKind, Payload};
 use turnkeep_sessions::{Following, Label, Message, News, Place, Session};
 
@@ -18,6 +19,7 @@ on_each!(
     a_dropped_wait_loses_nothing,
     following_ends_with_the_session,
     following_waits_and_wakes,
+    what_is_new_is_a_stream_that_ends_with_the_session,
     a_long_session_is_followed_in_pages,
 );
 
@@ -237,4 +239,20 @@ async fn a_long_session_is_followed_in_pages(site: Site) {
     let mut following = session.follow().from_start().await.unwrap();
     let all = ready(&mut following).await;
     assert_eq!((all.len(), all.last().unwrap().as_str()), (1234, "1234 m1233"));
+}
+
+async fn what_is_new_is_a_stream_that_ends_with_the_session(site: Site) {
+    let session = site.session().await;
+    turn(&session, "q").await;
+    let stream = session.follow().from_start().await.unwrap().into_stream();
+    let mut stream = stream.map(|news| short(&news.unwrap()));
+    let first: Vec<String> = stream.by_ref().take(6).collect().await;
+    assert_eq!(first[..2], ["1 turn_start", "2 q"]);
+    let all = tokio::spawn(async move { stream.collect::<Vec<_>>().await });
+    turn(&session, "more").await;
+    session.workspace().sessions().delete(session.id().clone()).await.unwrap();
+    let rest = tokio::time::timeout(Duration::from_secs(60), all).await.expect("it ends").unwrap();
+    // Whatever was read before the session went.
+    let all = ["5 turn_start", "6 more", "7 yes", "8 turn_end", "runs 3 run_started", "runs 4 run_completed"];
+    assert!(rest.iter().all(|one| all.contains(&one.as_str())), "{rest:?}");
 }
