@@ -19,9 +19,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use turnkeep_core::{Result, WorkspaceId};
+use turnkeep_core::{Clock as _, Result, SystemClock, Timestamp, WorkspaceId};
 use turnkeep_sessions::{Following, News, Workspace};
 use turnkeep_sqlite::SqliteStore;
 
@@ -45,33 +45,33 @@ pub(crate) const WORKER: &str = "TURNKEEP_SOAK_WORKER";
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
-    begun: SystemTime,
+    begun: Timestamp,
     eras: u64,
 }
 
 impl Place {
     fn new(folder: &Path, seconds: u64) -> Self {
         let eras = seconds / ERA_SECONDS + 1;
-        Self { folder: folder.to_owned(), begun: SystemTime::now(), eras }
+        Self { folder: folder.to_owned(), begun: SystemClock.now(), eras }
     }
 
     /// As a worker is told.
     fn tell(&self, seed: u64) -> String {
-        let begun = self.begun.duration_since(UNIX_EPOCH).unwrap().as_millis();
-        format!("{seed}:{begun}:{}:{}", self.eras, self.folder.display())
+        format!("{seed}:{}:{}:{}", self.begun.as_millis(), self.eras, self.folder.display())
     }
 
     /// As a worker was told, with its seed.
     pub(crate) fn told(words: &str) -> (u64, Self) {
         let mut words = words.splitn(4, ':');
         let mut number = || words.next().unwrap().parse::<u64>().unwrap();
-        let (seed, begun, eras) = (number(), UNIX_EPOCH + Duration::from_millis(number()), number());
+        let (seed, begun, eras) = (number(), Timestamp::from_millis(number() as i64), number());
         (seed, Self { folder: words.next().unwrap().into(), begun, eras })
     }
 
     /// The sessions that all work on now. They change, so that what a fork copies does not grow with the time.
     pub(crate) fn sessions_now(&self) -> Range<u64> {
-        let era = (self.begun.elapsed().unwrap_or_default().as_secs() / ERA_SECONDS).min(self.eras - 1);
+        let worked = SystemClock.now().as_millis().saturating_sub(self.begun.as_millis());
+        let era = (worked.unsigned_abs() / 1_000 / ERA_SECONDS).min(self.eras - 1);
         era * SESSIONS..(era + 1) * SESSIONS
     }
 
