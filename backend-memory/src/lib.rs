@@ -39,7 +39,7 @@ use turnkeep_core::query::{
 };
 use turnkeep_core::rules::{self, Stamp};
 use turnkeep_core::{
-    Commit, Error, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo, Timestamp,
+    Commit, Error, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo, Timestamp,
 };
 
 use data::Data;
@@ -122,8 +122,7 @@ impl MemoryStore {
 
     fn check_open(&self) -> Result<()> {
         if self.handle.closed.load(Ordering::SeqCst) && !mutant::is("memory/closed-handle-goes-on") {
-            return Err(Error::new(ErrorKind::Closed, "this handle of the store was closed; open another")
-                .with("store", &self.handle.info.location));
+            return Err(Error::closed().with("store", &self.handle.info.location));
         }
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use redb::{ReadTransaction, ReadableDatabase};
-use turnkeep_core::Result;
+use turnkeep_core::{Error, Result};
 
-use crate::error::{closed, compaction, contained, database, transaction};
+use crate::error::{compaction, contained, database, transaction};
 use crate::files::Locked;
 use crate::medium::Syncs;
 use crate::options::Media;
@@ -67,7 +67,7 @@ impl Database {
         }
         match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
             Engine::Open(engine) => work(engine),
-            Engine::Broken | Engine::Closed => Err(closed()),
+            Engine::Broken | Engine::Closed => Err(Error::closed()),
         }
     }
 
@@ -79,7 +79,7 @@ impl Database {
     pub(crate) fn revive(&self) -> Result<()> {
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*engine, Engine::Closed) {
-            return Err(closed());
+            return Err(Error::closed());
         }
         // An engine that met an error touches the file no more, nor does its end.
         let broken = std::mem::replace(&mut *engine, Engine::Broken);
@@ -109,7 +109,7 @@ impl Database {
     /// Gives unused space back. Readers wait meanwhile.
     pub(crate) fn compact(&self) -> Result<()> {
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        let Engine::Open(engine) = &mut *engine else { return Err(closed()) };
+        let Engine::Open(engine) = &mut *engine else { return Err(Error::closed()) };
         contained(|| engine.compact().map(drop).map_err(compaction))
     }
 

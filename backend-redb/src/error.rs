@@ -124,11 +124,6 @@ pub(crate) fn file(what: &str, path: &Path, error: io::Error) -> Error {
     Error::new(kind, format!("cannot {what}")).with("path", path.display()).with_source(error)
 }
 
-/// The answer of a store whose threads are gone.
-pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store was closed; open it again")
-}
-
 /// Runs work on the engine, which panics on some damaged files instead of answering.
 pub(crate) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // What was half done lives in a transaction that is given up after an error.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::limits::{GROUP_COMMITS, Limits};
-use turnkeep_core::local::Files;
+use turnkeep_core::local::{Files, aside};
 use turnkeep_core::{Clock, Result, SystemClock};
 
 use crate::RedbStore;
@@ -171,8 +171,7 @@ impl RedbOptions {
     /// can be no store of ours, `Corrupt`, `NewerFormat`, `OlderFormat`, `ReadOnly`, `Full`, `Io`. A file that is
     /// refused is not changed.
     pub async fn open(self) -> Result<RedbStore> {
-        // Should nobody be waiting any more, the store is closed again by its drop.
-        on_a_thread("turnkeep-open", move || self.open_blocking()).await
+        aside("open", move || self.open_blocking()).await
     }
 
     /// Opens or creates the store on this thread.
@@ -193,7 +192,7 @@ impl RedbOptions {
     /// `NewerFormat`, `OlderFormat`, `Full`, `Io`. Nothing is changed on an error.
     pub async fn restore(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
         let (backup, keep) = (backup.as_ref().to_owned(), keep.map(Path::to_owned));
-        on_a_thread("turnkeep-restore", move || self.restore_blocking(backup, keep.as_deref())).await
+        aside("restore", move || self.restore_blocking(backup, keep.as_deref())).await
     }
 
     /// As [`RedbOptions::restore`], on this thread.
@@ -203,19 +202,4 @@ impl RedbOptions {
     pub fn restore_blocking(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
         crate::maintenance::restore::restore(&self, backup.as_ref(), keep)
     }
-}
-
-async fn on_a_thread<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let (answer, done) = tokio::sync::oneshot::channel();
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _ = answer.send(work());
-    });
-    spawned.map_err(|error| {
-        turnkeep_core::Error::new(turnkeep_core::ErrorKind::Io, "a thread for the work cannot be started")
-            .with_source(error)
-    })?;
-    done.await.unwrap_or_else(|_| Err(crate::error::closed()))
 }

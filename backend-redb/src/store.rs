@@ -12,10 +12,9 @@ use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
     SessionQuery,
 };
-use turnkeep_core::{Clock, Commit, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo};
+use turnkeep_core::{Clock, Commit, Error, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo};
 
 use crate::database::Database;
-use crate::error::closed;
 use crate::options::RedbOptions;
 use crate::source::Source;
 use crate::write::Writer;
@@ -93,7 +92,7 @@ impl RedbStore {
         let owner = random_owner()?;
         let shared = &self.handle.shared;
         if !shared.owners.join(owner) {
-            return Err(closed().with_operation("handle"));
+            return Err(Error::closed().with_operation("handle"));
         }
         let mut info = self.handle.info.clone();
         info.owner = owner;
@@ -118,7 +117,7 @@ impl RedbStore {
 
     pub(crate) fn shared(&self) -> Result<&Shared> {
         if self.handle.closed.load(Ordering::SeqCst) {
-            return Err(closed());
+            return Err(Error::closed());
         }
         Ok(&self.handle.shared)
     }

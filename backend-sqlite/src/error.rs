@@ -117,11 +117,6 @@ pub(crate) fn io(what: &str, path: &std::path::Path, error: std::io::Error) -> E
     Error::new(kind, format!("cannot {what}")).with("path", path.display()).with_source(error)
 }
 
-/// The answer of a store whose threads are gone.
-pub(crate) fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store was closed; open it again")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::limits::{GROUP_COMMITS, Limits};
+use turnkeep_core::local::{Files, aside};
 use turnkeep_core::{Clock, Durability, Result, SystemClock};
 
 use crate::SqliteStore;
@@ -52,7 +53,7 @@ pub struct SqliteOptions {
     pub(crate) group: usize,
     pub(crate) max_bytes: Option<u64>,
     pub(crate) vfs: Option<String>,
-    pub(crate) files: turnkeep_core::local::Files,
+    pub(crate) files: Files,
     pub(crate) damaged: bool,
     pub(crate) search_index: bool,
     pub(crate) reporter: Reporter,
@@ -72,7 +73,7 @@ impl SqliteOptions {
             group: GROUP_COMMITS,
             max_bytes: None,
             vfs: None,
-            files: turnkeep_core::local::Files::default(),
+            files: Files::default(),
             damaged: false,
             search_index: true,
             reporter: Reporter::default(),
@@ -156,7 +157,7 @@ impl SqliteOptions {
     /// Watches what is done to files as such, beside the engine. For tests of power losses.
     #[doc(hidden)]
     #[must_use]
-    pub fn files(mut self, files: turnkeep_core::local::Files) -> Self {
+    pub fn files(mut self, files: Files) -> Self {
         self.files = files;
         self
     }
@@ -176,8 +177,7 @@ impl SqliteOptions {
     /// `Busy` when others hold it for longer than the timeout, `Full`, `Io`. Nothing is changed on an error; one that
     /// an upgrade met names the backup that was made.
     pub async fn open(self) -> Result<SqliteStore> {
-        // Should nobody be waiting any more, the store is closed again by its drop.
-        on_a_thread("turnkeep-open", move || self.open_blocking()).await
+        aside("open", move || self.open_blocking()).await
     }
 
     /// Opens or creates the store on this thread.
@@ -198,7 +198,7 @@ impl SqliteOptions {
     /// `OlderFormat`, `Full`, `Io`. Nothing is changed on an error.
     pub async fn restore(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
         let (backup, keep) = (backup.as_ref().to_owned(), keep.map(Path::to_owned));
-        on_a_thread("turnkeep-restore", move || self.restore_blocking(backup, keep.as_deref())).await
+        aside("restore", move || self.restore_blocking(backup, keep.as_deref())).await
     }
 
     /// As [`SqliteOptions::restore`], on this thread.
@@ -208,19 +208,4 @@ impl SqliteOptions {
     pub fn restore_blocking(self, backup: impl AsRef<Path>, keep: Option<&Path>) -> Result<()> {
         crate::maintenance::restore::restore(&self, backup.as_ref(), keep)
     }
-}
-
-async fn on_a_thread<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let (answer, done) = tokio::sync::oneshot::channel();
-    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _ = answer.send(work());
-    });
-    spawned.map_err(|error| {
-        turnkeep_core::Error::new(turnkeep_core::ErrorKind::Io, "a thread for the work cannot be started")
-            .with_source(error)
-    })?;
-    done.await.unwrap_or_else(|_| Err(crate::error::closed()))
 }

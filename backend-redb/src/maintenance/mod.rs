@@ -9,14 +9,14 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use redb::ReadTransaction;
-use tokio::sync::oneshot;
+use turnkeep_core::local::aside;
 use turnkeep_core::model::SessionState;
 use turnkeep_core::store::{PurgeReport, StoreStats, VerifyReport};
 use turnkeep_core::{Error, ErrorKind, Maintenance, Result, WorkspaceId};
 
 use crate::RedbStore;
 use crate::codec::{Fields, Key};
-use crate::error::{closed, contained};
+use crate::error::contained;
 use crate::probe;
 use crate::read::{head, read_workspace, visible};
 use crate::rows::{read_head, read_number};
@@ -31,17 +31,11 @@ impl RedbStore {
         work: impl FnOnce(&ReadTransaction) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let database = self.shared()?.database.clone();
-        let (reply, answer) = oneshot::channel();
-        std::thread::Builder::new()
-            .name(format!("turnkeep-{operation}"))
-            .spawn(move || {
-                let done = database.snapshot().and_then(|snapshot| contained(|| work(&snapshot)));
-                let _ = reply.send(done);
-            })
-            .map_err(|error| {
-                Error::new(ErrorKind::Io, "a thread for the work cannot be started").with_source(error)
-            })?;
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        aside(operation, move || {
+            let snapshot = database.snapshot()?;
+            contained(|| work(&snapshot))
+        })
+        .await
     }
 }
 

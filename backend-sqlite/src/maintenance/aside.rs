@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, InterruptHandle};
-use tokio::sync::oneshot;
-use turnkeep_core::{Error, ErrorKind, Result};
+use turnkeep_core::local::aside;
+use turnkeep_core::{Error, Result};
 
-use crate::error::closed;
 use crate::{SqliteStore, connection};
 
 /// Ends the work when nobody waits for it any more.
@@ -32,31 +31,23 @@ impl SqliteStore {
         work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if self.inner.readers.is_closed() {
-            return Err(closed().with_operation(operation));
+            return Err(Error::closed().with_operation(operation));
         }
         let (path, options) = (self.inner.files.db.clone(), self.inner.options.clone());
-        let (reply, answer) = oneshot::channel();
         let stop = Stop::default();
         let handle = Arc::clone(&stop.handle);
         let set = move |value: Option<InterruptHandle>| {
             *handle.lock().unwrap_or_else(PoisonError::into_inner) = value;
         };
-        std::thread::Builder::new()
-            .name(format!("turnkeep-{operation}"))
-            .spawn(move || {
-                let done = connection::open_reader(&path, &options).and_then(|mut conn| {
-                    set(Some(conn.get_interrupt_handle()));
-                    let done = work(&mut conn);
-                    set(None);
-                    done
-                });
-                let _ = reply.send(done);
-            })
-            .map_err(|error| {
-                Error::new(ErrorKind::Io, "a thread for the work cannot be started").with_source(error)
-            })?;
-        let done = answer.await.unwrap_or_else(|_| Err(closed()));
+        let done = aside(operation, move || {
+            let mut conn = connection::open_reader(&path, &options)?;
+            set(Some(conn.get_interrupt_handle()));
+            let done = work(&mut conn);
+            set(None);
+            done
+        })
+        .await;
         drop(stop);
-        done.map_err(|error| error.with_operation(operation))
+        done
     }
 }

@@ -42,6 +42,12 @@ impl Error {
             .with_operation(operation)
     }
 
+    /// The answer of a handle that was closed.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "this handle of the store was closed; open another")
+    }
+
     /// Adds an id or a number that helps to find the place. Never message text or a secret.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {

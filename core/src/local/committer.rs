@@ -85,7 +85,7 @@ impl<E: Engine> GroupCommitter<E> {
         }
         let deadline = deadline(commit.wait.unwrap_or(self.busy));
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| closed())?;
+        self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| Error::closed())?;
         answer.await.map_err(|_| unknown("the writer failed before it could answer"))?
     }
 
@@ -101,8 +101,8 @@ impl<E: Engine> GroupCommitter<E> {
         let chore: Chore<E> = Box::new(move |engine| {
             let _ = reply.send(chore(engine));
         });
-        self.queue.send(Job::Chore(chore)).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())
+        self.queue.send(Job::Chore(chore)).await.map_err(|_| Error::closed())?;
+        answer.await.map_err(|_| Error::closed())
     }
 
     /// Ends the writer after what is queued, flushed.
@@ -111,8 +111,8 @@ impl<E: Engine> GroupCommitter<E> {
     /// What the engine's end answered; `Closed` if it had ended before.
     pub async fn close(&self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Job::Close(reply)).await.map_err(|_| closed())?;
-        let ended = answer.await.map_err(|_| closed())?;
+        self.queue.send(Job::Close(reply)).await.map_err(|_| Error::closed())?;
+        let ended = answer.await.map_err(|_| Error::closed())?;
         // The thread has answered and only returns now: this wait is short.
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
@@ -124,10 +124,6 @@ impl<E: Engine> GroupCommitter<E> {
 /// An instant cannot be arbitrarily far away; a day is patience enough for anybody.
 fn deadline(wait: Duration) -> Instant {
     Instant::now() + wait.min(Duration::from_secs(24 * 60 * 60))
-}
-
-pub(super) fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the store is closed; open it again")
 }
 
 fn unknown(message: &str) -> Error {

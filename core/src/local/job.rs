@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::commit::{Commit, Fence, LeaseGrant, Op, Put, Receipt};
 use crate::error::{Error, Result};
 use crate::id::Incarnation;
-use crate::local::committer::{busy, closed};
+use crate::local::committer::{busy};
 use crate::model::LeaseName;
 
 pub(super) type Chore<E> = Box<dyn FnOnce(&mut E) + Send>;
@@ -30,7 +30,7 @@ impl<E> Job<E> {
     /// Answers a job that comes after a close. Whoever waits for a chore or a close learns it from the dropped answer.
     pub(super) fn refuse(self) {
         if let Self::Commit(pending) = self {
-            pending.answer(Err(closed()));
+            pending.answer(Err(Error::closed()));
         }
     }
 }

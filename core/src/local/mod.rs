@@ -1,6 +1,7 @@
 //! Shared by backends whose transactions are local: the group committer, the line for the right to write between
 //! processes, what tells living owners from dead ones, and random bits.
 
+mod aside;
 mod committer;
 mod engine;
 mod facts;
@@ -12,6 +13,7 @@ mod random;
 mod readers;
 mod write_lock;
 
+pub use aside::aside;
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
 pub use facts::{FactSource, gather};

@@ -9,7 +9,6 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::local::committer::closed;
 use tokio::sync::oneshot;
 
 /// How long a reader looks for the next job before it sleeps. Waking a sleeping thread takes about as long, and
@@ -160,7 +159,7 @@ impl<C: Send + 'static> Readers<C> {
         let asleep = {
             let mut state = self.queue.state();
             if state.closed {
-                return Err(closed().with_operation(operation));
+                return Err(Error::closed().with_operation(operation));
             }
             state.jobs.push_back(job);
             state.wake_for_newest()

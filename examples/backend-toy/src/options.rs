@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnkeep_core::{Clock, Error, ErrorKind, Result, SystemClock};
+use turnkeep_core::local::aside;
+use turnkeep_core::{Clock, Result, SystemClock};
 
 use crate::ToyStore;
 use crate::medium::{FileSystem, Medium};
@@ -53,14 +54,8 @@ impl ToyOptions {
     /// # Errors
     /// `Busy` when somebody has it, `NewerFormat`, `Corrupt`, `Invalid`, `Io`. What is refused is not changed.
     pub async fn open(self) -> Result<ToyStore> {
-        let failed = |error| Error::new(ErrorKind::Io, "no thread to open the store").with_source(error);
-        let (answer, opened) = tokio::sync::oneshot::channel();
-        std::thread::Builder::new()
-            .name("toy-open".to_owned())
-            // Nobody may be waiting any more; the store is then closed again by its drop.
-            .spawn(move || drop(answer.send(self.open_blocking())))
-            .map_err(failed)?;
-        opened.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "opening ended without an answer")))
+        // Should nobody be waiting any more, the store is closed again by its drop.
+        aside("open", move || self.open_blocking()).await
     }
 
     /// Opens or makes the store on this thread.

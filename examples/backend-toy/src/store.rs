@@ -58,10 +58,6 @@ pub(crate) fn liveness(handles: &Handles) -> impl Fn(&OwnerId) -> Liveness {
     |owner| if handles.is_alive(*owner) { Liveness::Alive } else { Liveness::Dead }
 }
 
-fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "this handle of the store was closed; open another")
-}
-
 impl ToyStore {
     /// Opens or makes a store with the defaults. [`ToyOptions`] sets more.
     ///
@@ -92,7 +88,7 @@ impl ToyStore {
     pub fn handle(&self) -> Result<Self> {
         let (owner, shared) = (random_owner()?, &self.handle.shared);
         if !shared.handles.join(owner) {
-            return Err(closed().with_operation("handle"));
+            return Err(Error::closed().with_operation("handle"));
         }
         let mut info = self.handle.info.clone();
         info.owner = owner;
@@ -100,7 +96,7 @@ impl ToyStore {
     }
 
     fn shared(&self) -> Result<&Shared> {
-        if self.handle.closed.load(Ordering::SeqCst) { Err(closed()) } else { Ok(&self.handle.shared) }
+        if self.handle.closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(&self.handle.shared) }
     }
 
     /// Runs a read, on a thread of its own: a long one holds up no executor.
