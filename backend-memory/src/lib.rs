@@ -38,9 +38,7 @@ use turnkeep_core::query::{
     SessionQuery,
 };
 use turnkeep_core::rules::{self, Stamp};
-use turnkeep_core::{
-    Commit, Error, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo, Timestamp,
-};
+use turnkeep_core::{Commit, Error, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo, Timestamp};
 
 use data::Data;
 pub use options::MemoryOptions;

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 use redb::{CommitError, CompactionError, DatabaseError, StorageError, TableError, TransactionError};
 use turnkeep_core::{Error, ErrorKind, Result};
@@ -12,11 +11,9 @@ use crate::tables::Table;
 
 fn kind_of_io(error: &io::Error) -> ErrorKind {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-        io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
         // The engine reads only where it believes to have written.
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => ErrorKind::Corrupt,
-        _ => ErrorKind::Io,
+        _ => ErrorKind::of_io(error),
     }
 }
 
@@ -113,15 +110,6 @@ pub(crate) fn damaged(table: Table, what: &'static str) -> Error {
     )
     .with("table", table.0)
     .with("field", what)
-}
-
-/// An error of the file system, with what was tried.
-pub(crate) fn file(what: &str, path: &Path, error: io::Error) -> Error {
-    let kind = match kind_of_io(&error) {
-        ErrorKind::Corrupt => ErrorKind::Io,
-        kind => kind,
-    };
-    Error::new(kind, format!("cannot {what}")).with("path", path.display()).with_source(error)
 }
 
 /// Runs work on the engine, which panics on some damaged files instead of answering.

@@ -6,44 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use turnkeep_core::local::owner::create_private_folder;
-use turnkeep_core::local::{Handles, random_bits};
+use turnkeep_core::local::{Handles, place};
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
-
-use crate::error::file as failed;
-
-/// Finds the canonical place of a store, so that two ways to one file are seen to be one. Makes the folder (mode 0700)
-/// when it is absent.
-///
-/// # Errors
-/// `Invalid` for a path that can be no file, else what the file system answers.
-pub(crate) fn locate(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else {
-        return Err(invalid("the path of the store names no file", path));
-    };
-    if path.as_os_str().as_encoded_bytes().contains(&0) {
-        return Err(Error::new(ErrorKind::Invalid, "the path of the store holds a NUL character"));
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if !folder.exists() {
-        create_private_folder(folder)
-            .map_err(|error| failed("make the folder of the store", folder, error))?;
-        turnkeep_core::local::Files::default().sync_folder(folder.parent());
-    }
-    let folder =
-        fs::canonicalize(folder).map_err(|error| failed("find the folder of the store", folder, error))?;
-    let db = folder.join(name);
-    match fs::symlink_metadata(&db) {
-        Ok(found) if found.is_symlink() => fs::canonicalize(&db)
-            .map_err(|error| failed("follow the link that the path of the store is", &db, error)),
-        Ok(_) => Ok(db),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(db),
-        Err(error) => Err(failed("look at the file of the store", &db, error)),
-    }
-}
 
 /// Whether the store is still to be made.
 ///
@@ -51,30 +15,7 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf> {
 /// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when it is
 /// empty.
 pub(crate) fn is_absent(path: &Path) -> Result<bool> {
-    let found = match fs::metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(failed("look at the file of the store", path, error)),
-    };
-    if found.is_dir() {
-        return Err(invalid("the path of the store is a folder; name a file in it", path));
-    }
-    if !found.is_file() {
-        return Err(invalid("the path of the store is no ordinary file", path));
-    }
-    // Modes are a statement of the owner's will, also where the user is one that no mode stops.
-    if found.permissions().readonly() {
-        return Err(Error::new(
-            ErrorKind::ReadOnly,
-            "the file of the store is read-only; allow writing, or open a copy",
-        )
-        .with("path", path.display()));
-    }
-    #[cfg(unix)]
-    if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o444 == 0 {
-        return Err(Error::new(ErrorKind::Io, "the file of the store may not be read; change its mode")
-            .with("path", path.display()));
-    }
+    let Some(found) = place::look_at(path)? else { return Ok(true) };
     if found.len() == 0 {
         // A store gets its name only when it is whole, so an empty file never was one, or has lost everything.
         return Err(Error::new(
@@ -85,18 +26,6 @@ pub(crate) fn is_absent(path: &Path) -> Result<bool> {
         .with("path", path.display()));
     }
     Ok(false)
-}
-
-fn invalid(message: &str, path: &Path) -> Error {
-    Error::new(ErrorKind::Invalid, message).with("path", path.display())
-}
-
-/// A name beside `path` that nobody else uses.
-pub(crate) fn unfinished(path: &Path) -> Result<PathBuf> {
-    let bits = random_bits()?;
-    let mut name = path.file_name().map(ToOwned::to_owned).unwrap_or_default();
-    name.push(format!(".{bits:016x}.unfinished"));
-    Ok(path.with_file_name(name))
 }
 
 /// Removes what a killed process left unfinished beside `path`. Whoever is still at it holds a lock.
@@ -180,7 +109,7 @@ impl Locked {
                 .read(true)
                 .write(true)
                 .open(path)
-                .map_err(|error| failed("open the file of the store", path, error))?;
+                .map_err(|error| Error::io("cannot open the file of the store", path, error))?;
             // Held until the gate is in the map, so that whoever finds the file locked finds the gate.
             let mut gates = gates();
             match file.try_lock() {
@@ -203,7 +132,7 @@ impl Locked {
                     }
                 }
                 Err(TryLockError::Error(error)) => {
-                    return Err(failed("lock the file of the store", path, error));
+                    return Err(Error::io("cannot lock the file of the store", path, error));
                 }
             }
         }

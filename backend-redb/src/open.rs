@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redb::{Durability, ReadableDatabase};
-use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers, random_owner};
+use turnkeep_core::local::{CommitterOptions, GroupCommitter, Readers, place, random_owner};
 use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, OwnerId, Result, StoreInfo};
 
 use crate::database::Database;
-use crate::error::{self, contained, file as failed};
+use crate::error::{self, contained};
 use crate::files::{self, Locked};
 use crate::medium::{Disk, FileMedium, Syncs};
 use crate::options::{Media, RedbOptions};
@@ -27,7 +27,7 @@ pub(crate) fn open(options: RedbOptions) -> Result<RedbStore> {
 }
 
 fn open_steps(options: RedbOptions) -> Result<RedbStore> {
-    let path = files::locate(&options.path)?;
+    let path = place::locate(&options.path)?;
     if files::is_absent(&path)? {
         create(&path, &options.media)?;
     }
@@ -66,8 +66,10 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
 }
 
 fn open_engine(options: &RedbOptions, locked: &Arc<Locked>, syncs: &Arc<Syncs>) -> Result<redb::Database> {
-    let file =
-        locked.file.try_clone().map_err(|error| failed("open the file of the store", &locked.path, error))?;
+    let file = locked
+        .file
+        .try_clone()
+        .map_err(|error| Error::io("cannot open the file of the store", &locked.path, error))?;
     let mut builder = redb::Builder::new();
     builder.set_cache_size(options.cache_bytes);
     if let Some(progress) = options.progress.clone() {
@@ -81,33 +83,32 @@ fn open_engine(options: &RedbOptions, locked: &Arc<Locked>, syncs: &Arc<Syncs>) 
 /// Makes a store whole under another name and gives it its own then, so that no kill leaves half of one.
 fn create(path: &Path, media: &Media) -> Result<()> {
     files::tidy(path);
-    let unfinished = files::unfinished(path)?;
-    let publish =
-        |()| media.files.publish(&unfinished, path).map_err(|error| failed("name the file", path, error));
-    let made = make(&unfinished, media).and_then(publish);
-    if !matches!(made, Ok(true)) {
-        let _ = media.files.remove(&unfinished);
-    }
     // Whoever was first has made it: it is opened like any other.
-    made.map(drop)
+    place::make_whole(&media.files, path, |unfinished| make(unfinished, media)).map(drop)
 }
 
 fn make(path: &Path, media: &Media) -> Result<()> {
-    let file =
-        media.files.create(path).map_err(|error| failed("create the file of the store", path, error))?;
+    let file = media
+        .files
+        .create(path)
+        .map_err(|error| Error::io("cannot create the file of the store", path, error))?;
     // Says to a tidying neighbour that somebody is at it.
     file.try_lock().map_err(|_| {
         Error::new(ErrorKind::Io, "the file system has no file locks, which a redb store stands on")
             .with("path", path.display())
     })?;
-    let clone = file.try_clone().map_err(|error| failed("create the file of the store", path, error))?;
+    let clone =
+        file.try_clone().map_err(|error| Error::io("cannot create the file of the store", path, error))?;
     let disk = Disk::new(media.of(path, clone));
     contained(|| {
         let engine = redb::Builder::new().create_with_backend(disk).map_err(error::database)?;
         fill(&engine)?;
         engine.close().map_err(error::database)
     })?;
-    media.files.sync(&file, path).map_err(|error| failed("sync the file of the store", path, error))?;
+    media
+        .files
+        .sync(&file, path)
+        .map_err(|error| Error::io("cannot sync the file of the store", path, error))?;
     let _ = file.unlock();
     Ok(())
 }
@@ -161,18 +162,18 @@ fn info(options: &RedbOptions, path: &Path, owner: OwnerId) -> StoreInfo {
     info
 }
 
-/// Opens a copy that was just made, to see that it is a whole store, and that `more` finds nothing wrong with it. Nothing
+/// Opens a copy that was just made, to see that it is a whole store; `more` may look further. Nothing
 /// else can have it yet.
-pub(crate) fn reads_well(
+pub(crate) fn reads_well<T>(
     file: &std::fs::File,
     path: &Path,
-    more: impl FnOnce(&redb::ReadTransaction) -> Result<()>,
-) -> Result<()> {
+    more: impl FnOnce(&redb::ReadTransaction) -> Result<T>,
+) -> Result<T> {
     probe::look(file, path, false)?;
     probe::check_pages(file, path)?;
-    let clone = file.try_clone().map_err(|error| failed("read the copy", path, error))?;
+    let clone = file.try_clone().map_err(|error| Error::io("cannot read the copy", path, error))?;
     let look = crate::medium::Look::new(Arc::new(FileMedium(clone)))
-        .map_err(|error| failed("read the copy", path, error))?;
+        .map_err(|error| Error::io("cannot read the copy", path, error))?;
     contained(|| {
         let engine = redb::Builder::new().create_with_backend(look).map_err(error::database)?;
         let snapshot = engine.begin_read().map_err(error::transaction)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{DatabaseError, ReadTransaction, ReadableDatabase, TableError, TableHandle};
 use turnkeep_core::{Error, ErrorKind, Result};
 
-use crate::error::{self, contained, database, file as failed};
+use crate::error::{self, contained, database};
 use crate::medium::{FileMedium, Look, Medium};
 use crate::migrate::check_format;
 use crate::tables::{self, META};
@@ -35,22 +35,25 @@ pub(crate) enum Found {
 /// # Errors
 /// `Invalid` for another program's, `NewerFormat`, `OlderFormat`, `Corrupt`.
 pub(crate) fn look(file: &File, path: &Path, damaged: bool) -> Result<Found> {
-    let medium = FileMedium(file.try_clone().map_err(|error| failed("look at the file", path, error))?);
+    let medium =
+        FileMedium(file.try_clone().map_err(|error| Error::io("cannot look at the file", path, error))?);
     let mut start = [0; MAGIC.len()];
     match medium.read(0, &mut start) {
         Ok(()) if start == MAGIC => {}
         Ok(()) => return Err(foreign(path)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(foreign(path)),
-        Err(error) => return Err(failed("read the file of the store", path, error)),
+        Err(error) => return Err(Error::io("cannot read the file of the store", path, error)),
     }
-    let small = medium.size().map_err(|error| failed("look at the file", path, error))? <= SMALL_BYTES;
+    let small =
+        medium.size().map_err(|error| Error::io("cannot look at the file", path, error))? <= SMALL_BYTES;
     let found = contained(|| inspect(Arc::new(medium), small && !damaged));
     found.map_err(|error| error.with("path", path.display()))
 }
 
 /// Checks every page of a file, as it would be after a recovery. Nothing is written to it.
 pub(crate) fn check_pages(file: &File, path: &Path) -> Result<()> {
-    let medium = FileMedium(file.try_clone().map_err(|error| failed("look at the file", path, error))?);
+    let medium =
+        FileMedium(file.try_clone().map_err(|error| Error::io("cannot look at the file", path, error))?);
     contained(|| inspect(Arc::new(medium), true)).map(drop)
 }
 

@@ -12,7 +12,9 @@ use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
     SessionQuery,
 };
-use turnkeep_core::{Clock, Commit, Error, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo};
+use turnkeep_core::{
+    Clock, Commit, Error, ErrorKind, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo,
+};
 
 use crate::database::Database;
 use crate::options::RedbOptions;

@@ -107,16 +107,6 @@ pub(crate) fn damaged(table: &'static str, column: impl std::fmt::Display) -> Er
     .with("column", column)
 }
 
-/// An error of the file system, with what was tried.
-pub(crate) fn io(what: &str, path: &std::path::Path, error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, format!("cannot {what}")).with("path", path.display()).with_source(error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use turnkeep_core::local::owner::create_private_folder;
+use turnkeep_core::local::place;
 use turnkeep_core::{Error, ErrorKind, Result};
-
-use crate::error::io;
 
 /// Bytes of the smallest page. The engine takes a shorter file for an empty database and would write over it.
 const SMALLEST_DATABASE: u64 = 512;
@@ -29,38 +27,8 @@ impl Files {
     /// # Errors
     /// `Invalid` for a path that can be no file, else what the file system answers.
     pub(crate) fn locate(path: &Path) -> Result<Self> {
-        let Some(name) = path.file_name() else {
-            return Err(invalid("the database path names no file", path));
-        };
-        if path.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(Error::new(ErrorKind::Invalid, "the database path holds a NUL character"));
-        }
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        if !folder.exists() {
-            create_private_folder(folder)
-                .map_err(|error| io("make the folder of the database", folder, error))?;
-            turnkeep_core::local::Files::default().sync_folder(folder.parent());
-        }
-        let folder =
-            fs::canonicalize(folder).map_err(|error| io("find the folder of the database", folder, error))?;
-        let mut db = folder.join(name);
-        match fs::symlink_metadata(&db) {
-            Ok(found) if found.is_symlink() => {
-                db = fs::canonicalize(&db)
-                    .map_err(|error| io("follow the link that the database path is", &db, error))?;
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(io("look at the database file", &db, error)),
-        }
-        let beside = |suffix: &str| {
-            let mut name = db.clone().into_os_string();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
+        let db = place::locate(path)?;
+        let beside = |suffix: &str| place::beside(&db, suffix);
         Ok(Self {
             wal: beside("-wal"),
             shm: beside("-shm"),
@@ -77,18 +45,7 @@ impl Files {
     /// `Invalid` for something that is no file, `ReadOnly` or `Io` when its modes forbid the use, `Corrupt` when it
     /// is too short.
     pub(crate) fn is_fresh(&self) -> Result<bool> {
-        let found = match fs::metadata(&self.db) {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
-            Err(error) => return Err(io("look at the database file", &self.db, error)),
-        };
-        if found.is_dir() {
-            return Err(invalid("the database path is a folder; name a file in it", &self.db));
-        }
-        if !found.is_file() {
-            return Err(invalid("the database path is no ordinary file", &self.db));
-        }
-        check_modes(&found, &self.db)?;
+        let Some(found) = place::look_at(&self.db)? else { return Ok(true) };
         if found.len() >= SMALLEST_DATABASE {
             return Ok(false);
         }
@@ -135,7 +92,7 @@ impl Files {
         match file.and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head)) {
             Ok(()) => Ok(head[..8] != MAGIC || head[16..] == [0; 4]),
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(true),
-            Err(error) => Err(io("read the journal of the database", &self.journal, error)),
+            Err(error) => Err(Error::io("cannot read the journal of the database", &self.journal, error)),
         }
     }
 
@@ -150,10 +107,9 @@ impl Files {
                 files.sync_folder(self.db.parent());
                 Ok(())
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                make_private(&self.db).map_err(|error| io("make the database file private", &self.db, error))
-            }
-            Err(error) => Err(io("create the database file", &self.db, error)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => make_private(&self.db)
+                .map_err(|error| Error::io("cannot make the database file private", &self.db, error)),
+            Err(error) => Err(Error::io("cannot create the database file", &self.db, error)),
         }
     }
 
@@ -162,27 +118,6 @@ impl Files {
         let all = [&self.db, &self.wal, &self.shm, &self.journal, &self.write_lock, &self.owners];
         all.into_iter().filter(|path| path.exists()).cloned().collect()
     }
-}
-
-fn invalid(message: &str, path: &Path) -> Error {
-    Error::new(ErrorKind::Invalid, message).with("path", path.display())
-}
-
-/// Modes are a statement of the owner's will, also where the user is one that no mode stops.
-fn check_modes(found: &fs::Metadata, path: &Path) -> Result<()> {
-    if found.permissions().readonly() {
-        return Err(Error::new(
-            ErrorKind::ReadOnly,
-            "the database file is read-only; allow writing, or open a copy",
-        )
-        .with("path", path.display()));
-    }
-    #[cfg(unix)]
-    if std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o444 == 0 {
-        return Err(Error::new(ErrorKind::Io, "the database file may not be read; change its mode")
-            .with("path", path.display()));
-    }
-    Ok(())
 }
 
 #[cfg(unix)]

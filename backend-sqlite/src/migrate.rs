@@ -15,11 +15,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use turnkeep_core::local::owner::private;
+use turnkeep_core::local::place;
 use turnkeep_core::mutant;
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::connection;
-use crate::error::{io, sql};
+use crate::error::sql;
 use crate::files::Files;
 use crate::options::SqliteOptions;
 use crate::probe::{self, Found};
@@ -214,18 +215,17 @@ impl Upgrade<'_> {
 
     /// Puts a verified copy beside the database and gives its name. What is there already is kept.
     fn back_up(&self, rows: &BTreeMap<String, i64>) -> Result<PathBuf> {
-        let beside = |suffix: &str| {
-            let mut name = self.files.db.clone().into_os_string();
-            name.push(format!(".format-{}.backup{suffix}", self.from));
-            PathBuf::from(name)
-        };
+        let beside =
+            |suffix: &str| place::beside(&self.files.db, format!(".format-{}.backup{suffix}", self.from));
         let files = &self.options.files;
         // Left by an upgrade that was cut short. Nobody else makes one now, and half a copy is of no use.
         let unfinished = beside(".unfinished");
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let left = beside(&format!(".unfinished{suffix}"));
             if left.is_file() {
-                files.remove(&left).map_err(|error| io("remove an unfinished backup", &left, error))?;
+                files
+                    .remove(&left)
+                    .map_err(|error| Error::io("cannot remove an unfinished backup", &left, error))?;
             }
         }
         let copied = self.copy(&unfinished, rows).and_then(|()| {
@@ -236,7 +236,7 @@ impl Upgrade<'_> {
                     return Ok((to, false));
                 }
                 let published = files.publish(&unfinished, &to);
-                if published.map_err(|error| io("name the backup", &to, error))? {
+                if published.map_err(|error| Error::io("cannot name the backup", &to, error))? {
                     return Ok((to, true));
                 }
             }
@@ -254,7 +254,7 @@ impl Upgrade<'_> {
 
     fn copy(&self, to: &Path, rows: &BTreeMap<String, i64>) -> Result<()> {
         let files = &self.options.files;
-        files.create(to).map_err(|error| io("create the backup", to, error))?;
+        files.create(to).map_err(|error| Error::io("cannot create the backup", to, error))?;
         let from = connection::open(&self.files.db, self.options, false)?;
         let mut copy = connection::open(to, self.options, true)?;
         {
@@ -296,8 +296,8 @@ impl Upgrade<'_> {
             .with("found", state));
         }
         drop(copy);
-        let file = private().open(to).map_err(|error| io("open the backup", to, error))?;
-        files.sync(&file, to).map_err(|error| io("sync the backup", to, error))?;
+        let file = private().open(to).map_err(|error| Error::io("cannot open the backup", to, error))?;
+        files.sync(&file, to).map_err(|error| Error::io("cannot sync the backup", to, error))?;
         self.report(UpgradeStep::CheckBackup, 1.0);
         Ok(())
     }

@@ -1,13 +1,12 @@
 //! A copy of one moment, whole or not there at all.
 
-use std::fs;
 use std::path::Path;
 
 use redb::{Durability, ReadTransaction, ReadableTable, ReadableTableMetadata};
-use turnkeep_core::mutant;
+use turnkeep_core::local::backup;
 use turnkeep_core::{Error, ErrorKind, Result};
 
-use crate::error::{self, file as failed};
+use crate::error;
 use crate::files;
 use crate::medium::Disk;
 use crate::open::{fill, reads_well};
@@ -18,41 +17,16 @@ use crate::tables::{self, META, Table};
 const STEP_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn backup(from: &ReadTransaction, media: &Media, to: &Path) -> Result<()> {
-    // A name that leads nowhere is taken too: what it leads to may come back.
-    if mutant::is("redb/backup-over-something") {
-        let _ = std::fs::remove_file(to);
-    }
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(taken(to));
-    }
-    if to.file_name().is_none() {
-        return Err(
-            Error::new(ErrorKind::Invalid, "the path of the backup names no file").with("path", to.display())
-        );
-    }
-    // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
     files::tidy(to);
-    let unfinished = files::unfinished(to)?;
-    let done = copy(from, media, &unfinished).and_then(|()| {
-        media.files.publish(&unfinished, to).map_err(|error| failed("name the backup", to, error))
-    });
-    if !matches!(done, Ok(true)) {
-        // Best effort: the error that is answered says more than this one would.
-        let _ = media.files.remove(&unfinished);
-    }
-    if done? { Ok(()) } else { Err(taken(to)) }
-}
-
-fn taken(to: &Path) -> Error {
-    Error::new(ErrorKind::AlreadyExists, "something has the name of the backup already; it was not touched")
-        .with("path", to.display())
+    backup::make(&media.files, to, |unfinished| copy(from, media, unfinished))
 }
 
 fn copy(from: &ReadTransaction, media: &Media, path: &Path) -> Result<()> {
-    let file = media.files.create(path).map_err(|error| failed("create the backup", path, error))?;
+    let file =
+        media.files.create(path).map_err(|error| Error::io("cannot create the backup", path, error))?;
     // Says to a tidying neighbour that somebody is at it. Without locks there is no tidying either.
     let _ = file.try_lock();
-    let clone = file.try_clone().map_err(|error| failed("open the backup", path, error))?;
+    let clone = file.try_clone().map_err(|error| Error::io("cannot open the backup", path, error))?;
     let disk = Disk::new(media.of(path, clone));
     let mut builder = redb::Builder::new();
     let engine = builder.set_cache_size(2 * STEP_BYTES).create_with_backend(disk).map_err(error::database)?;
@@ -63,7 +37,7 @@ fn copy(from: &ReadTransaction, media: &Media, path: &Path) -> Result<()> {
     }
     seal(&engine)?;
     engine.close().map_err(error::database)?;
-    media.files.sync(&file, path).map_err(|error| failed("sync the backup", path, error))?;
+    media.files.sync(&file, path).map_err(|error| Error::io("cannot sync the backup", path, error))?;
     // A copy that cannot be read is no backup.
     reads_well(&file, path, |_| Ok(()))
 }

@@ -1,52 +1,20 @@
 //! A copy of one moment, whole or not there at all.
 
-use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
-use turnkeep_core::local::Files;
 use turnkeep_core::local::owner::private;
-use turnkeep_core::local::random_bits;
-use turnkeep_core::mutant;
+use turnkeep_core::local::{Files, backup};
 use turnkeep_core::{Error, ErrorKind, Result};
 
-use crate::error::{io, sql};
+use crate::error::sql;
 use crate::probe::{self, Found};
 
 pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> {
-    if mutant::is("sqlite/backup-over-something") {
-        let _ = std::fs::remove_file(to);
-    }
-    if to.exists() {
-        return Err(taken(to));
-    }
-    let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
-        return Err(
-            Error::new(ErrorKind::Invalid, "the path of the backup names no file").with("path", to.display())
-        );
-    };
-    // Unfinished under a name of its own: a copy that was cut short must never be taken for one.
-    let unfinished = folder.join(unfinished(name)?);
-    files.create(&unfinished).map_err(|error| io("create the backup", &unfinished, error))?;
-    let published = |()| files.publish(&unfinished, to).map_err(|error| io("name the backup", to, error));
-    let done = fill(conn, files, &unfinished).and_then(published);
-    if !matches!(done, Ok(true)) {
-        // Best effort: the error that is answered says more than this one would.
-        let _ = files.remove(&unfinished);
-    }
-    if done? { Ok(()) } else { Err(taken(to)) }
-}
-
-/// The name of a file that is to be `name` when it is whole.
-pub(super) fn unfinished(name: &OsStr) -> Result<OsString> {
-    let mut unfinished = name.to_owned();
-    unfinished.push(format!(".{:016x}.unfinished", random_bits()?));
-    Ok(unfinished)
-}
-
-fn taken(to: &Path) -> Error {
-    Error::new(ErrorKind::AlreadyExists, "something has the name of the backup already; it was not touched")
-        .with("path", to.display())
+    backup::make(files, to, |unfinished| {
+        files.create(unfinished).map_err(|error| Error::io("cannot create the backup", unfinished, error))?;
+        fill(conn, files, unfinished)
+    })
 }
 
 fn fill(conn: &Connection, files: &Files, unfinished: &Path) -> Result<()> {
@@ -58,8 +26,9 @@ fn fill(conn: &Connection, files: &Files, unfinished: &Path) -> Result<()> {
     conn.pragma_update(None, "query_only", false).map_err(sql)?;
     conn.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
     check(unfinished)?;
-    let file = private().open(unfinished).map_err(|error| io("open the backup", unfinished, error))?;
-    files.sync(&file, unfinished).map_err(|error| io("sync the backup", unfinished, error))
+    let file =
+        private().open(unfinished).map_err(|error| Error::io("cannot open the backup", unfinished, error))?;
+    files.sync(&file, unfinished).map_err(|error| Error::io("cannot sync the backup", unfinished, error))
 }
 
 /// A copy that cannot be opened is no backup.

@@ -1,6 +1,7 @@
 //! One kind per decision a caller can take.
 
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +113,16 @@ impl ErrorKind {
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::LeaseHeld | Self::CommitUnknown | Self::Full)
+    }
+
+    /// What a caller can do about an error of the file system.
+    #[must_use]
+    pub fn of_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly,
+            _ => Self::Io,
+        }
     }
 }
 

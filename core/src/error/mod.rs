@@ -3,6 +3,8 @@
 mod kind;
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 pub use kind::{ErrorKind, ForkReason};
 
@@ -40,6 +42,12 @@ impl Error {
     pub fn unsupported(operation: &'static str) -> Self {
         Self::new(ErrorKind::Unsupported, format!("this store does not support {operation}"))
             .with_operation(operation)
+    }
+
+    /// An error of the file system, with what was tried and where.
+    #[must_use]
+    pub fn io(message: impl Into<String>, path: &Path, error: io::Error) -> Self {
+        Self::new(ErrorKind::of_io(&error), message).with("path", path.display()).with_source(error)
     }
 
     /// The answer of a handle that was closed.

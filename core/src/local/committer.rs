@@ -85,7 +85,10 @@ impl<E: Engine> GroupCommitter<E> {
         }
         let deadline = deadline(commit.wait.unwrap_or(self.busy));
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Job::Commit(Pending { commit, deadline, reply })).await.map_err(|_| Error::closed())?;
+        self.queue
+            .send(Job::Commit(Pending { commit, deadline, reply }))
+            .await
+            .map_err(|_| Error::closed())?;
         answer.await.map_err(|_| unknown("the writer failed before it could answer"))?
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::commit::{Commit, Fence, LeaseGrant, Op, Put, Receipt};
 use crate::error::{Error, Result};
 use crate::id::Incarnation;
-use crate::local::committer::{busy};
+use crate::local::committer::busy;
 use crate::model::LeaseName;
 
 pub(super) type Chore<E> = Box<dyn FnOnce(&mut E) + Send>;

@@ -2,6 +2,7 @@
 //! processes, what tells living owners from dead ones, and random bits.
 
 mod aside;
+pub mod backup;
 mod committer;
 mod engine;
 mod facts;
@@ -9,6 +10,7 @@ mod files;
 mod handles;
 mod job;
 pub mod owner;
+pub mod place;
 mod random;
 mod readers;
 mod write_lock;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use turnkeep_core::digest::{FieldDigest, to_hex};
 use turnkeep_core::local::CommitFailure;
+use turnkeep_core::local::place::beside;
 use turnkeep_core::rules::WriteSet;
 use turnkeep_core::{Error, ErrorKind, Result};
 use turnkeep_memory::Tables;
@@ -134,34 +135,18 @@ fn read(bytes: &[u8], path: &Path, mut take: impl FnMut(u64, WriteSet)) -> Resul
     Ok(Extent { turn: mark.turn, sound: mark.sound, end: at as u64 })
 }
 
-/// The file with a longer name in the same folder.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 pub(crate) fn corrupt(path: &Path, what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("{what}; nothing was changed: restore a backup"))
         .with("path", path.display())
-}
-
-/// What a caller can do about an error of the system.
-pub(crate) fn failed(what: &'static str, path: &Path, error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-        std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => ErrorKind::ReadOnly,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, format!("the log could not be {what}")).with("path", path.display()).with_source(error)
 }
 
 impl Log {
     /// Reads a log of today's format into tables, and cuts a torn tail off. Nothing is written before all of it is
     /// accepted.
     pub(crate) fn open(medium: &Arc<dyn Medium>, path: &Path) -> Result<(Self, Tables)> {
-        let file = medium.open(path).map_err(|error| failed("opened", path, error))?;
-        let bytes = file.read().map_err(|error| failed("read", path, error))?;
+        let file =
+            medium.open(path).map_err(|error| Error::io("the log could not be opened", path, error))?;
+        let bytes = file.read().map_err(|error| Error::io("the log could not be read", path, error))?;
         let mut tables = Tables::default();
         let extent = read(&bytes, path, |activity, set| drop(tables.apply(set, activity)))?;
         let mut log = Self {
@@ -177,7 +162,9 @@ impl Log {
             // anybody is told of it.
             let tail = bytes.get(extent.sound as usize..extent.end as usize).unwrap_or_default();
             let settled = log.file.set_len(extent.end).and_then(|()| log.file.write(extent.sound, tail));
-            settled.and_then(|()| log.file.sync()).map_err(|error| failed("settled", path, error))?;
+            settled
+                .and_then(|()| log.file.sync())
+                .map_err(|error| Error::io("the log could not be settled", path, error))?;
             log.rest()?;
         }
         Ok((log, tables))
@@ -192,17 +179,19 @@ impl Log {
     ) -> std::result::Result<Self, CommitFailure> {
         let unfinished = beside(path, ".unfinished");
         let log = Self::fill(medium, path, &unfinished, tables).map_err(CommitFailure::NothingApplied)?;
-        medium
-            .rename(&unfinished, path)
-            .map_err(|error| CommitFailure::NothingApplied(failed("named", path, error)))?;
+        medium.rename(&unfinished, path).map_err(|error| {
+            CommitFailure::NothingApplied(Error::io("the log could not be named", path, error))
+        })?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        medium.sync_folder(folder).map_err(|error| CommitFailure::Unknown(failed("named", path, error)))?;
+        medium
+            .sync_folder(folder)
+            .map_err(|error| CommitFailure::Unknown(Error::io("the log could not be named", path, error)))?;
         Ok(log)
     }
 
     fn fill(medium: &Arc<dyn Medium>, path: &Path, unfinished: &Path, tables: &Tables) -> Result<Self> {
         const CHUNK: usize = 1 << 20;
-        let written = |error| failed("written", unfinished, error);
+        let written = |error| Error::io("the log could not be written", unfinished, error);
         let file = medium.create(unfinished).map_err(written)?;
         let (mut end, mut chunk) = (LINES as u64, Vec::with_capacity(CHUNK));
         tables.image(|activity, set| {
@@ -232,9 +221,15 @@ impl Log {
         if let Err(error) = written.and_then(|()| self.file.write(self.end, &line)) {
             // Without its end a line is no commit. What there is of it is cut off now, or by the next opening.
             let _ = self.file.set_len(self.end);
-            return Err(CommitFailure::NothingApplied(failed("written", &self.path, error)));
+            return Err(CommitFailure::NothingApplied(Error::io(
+                "the log could not be written",
+                &self.path,
+                error,
+            )));
         }
-        self.file.sync().map_err(|error| CommitFailure::Unknown(failed("synced", &self.path, error)))?;
+        self.file.sync().map_err(|error| {
+            CommitFailure::Unknown(Error::io("the log could not be synced", &self.path, error))
+        })?;
         self.turn = mark.turn;
         self.end += line.len() as u64;
         Ok(())
@@ -263,14 +258,15 @@ impl Log {
     pub(crate) fn rest(&mut self) -> Result<()> {
         let mark = Mark { turn: self.turn + 1, sound: self.end };
         let written = self.file.write(mark.place(), &mark.sector()).and_then(|()| self.file.sync());
-        written.map_err(|error| failed("marked", &self.path, error))?;
+        written.map_err(|error| Error::io("the log could not be marked", &self.path, error))?;
         self.turn = mark.turn;
         Ok(())
     }
 
     /// Reads all of the file again. What is damaged is an error.
     pub(crate) fn check(&self) -> Result<()> {
-        let bytes = self.file.read().map_err(|error| failed("read", &self.path, error))?;
+        let bytes =
+            self.file.read().map_err(|error| Error::io("the log could not be read", &self.path, error))?;
         let extent = read(&bytes, &self.path, |_, _| ())?;
         if extent.end < self.end {
             return Err(corrupt(&self.path, "a line of the log is damaged").with("offset", extent.end));

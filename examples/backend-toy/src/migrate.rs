@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use turnkeep_core::digest::{FieldDigest, to_hex};
 use turnkeep_core::local::CommitFailure;
+use turnkeep_core::local::place::beside;
 use turnkeep_core::rules::WriteSet;
 use turnkeep_core::{Error, ErrorKind, Result};
 use turnkeep_memory::Tables;
 
-use crate::log::{Log, beside, corrupt, failed};
+use crate::log::{Log, corrupt};
 use crate::medium::Medium;
 
 /// The format that this version writes.
@@ -39,8 +40,8 @@ fn format_of(bytes: &[u8], path: &Path) -> Result<u32> {
 
 /// Opens a log of any format that was ever written, upgraded if it is an old one.
 pub(crate) fn open(medium: &Arc<dyn Medium>, path: &Path) -> Result<(Log, Tables)> {
-    let file = medium.open(path).map_err(|error| failed("opened", path, error))?;
-    let bytes = file.read().map_err(|error| failed("read", path, error))?;
+    let file = medium.open(path).map_err(|error| Error::io("the log could not be opened", path, error))?;
+    let bytes = file.read().map_err(|error| Error::io("the log could not be read", path, error))?;
     match format_of(&bytes, path)? {
         FORMAT => Log::open(medium, path),
         1 => {
@@ -63,7 +64,7 @@ fn upgrade(medium: &Arc<dyn Medium>, path: &Path, bytes: &[u8]) -> Result<()> {
     let tables = read_format_1(bytes, path)?;
     let copy = beside(path, ".format-1");
     let kept = medium.create(&copy).and_then(|file| file.write(0, bytes).and_then(|()| file.sync()));
-    kept.map_err(|error| failed("copied", &copy, error))?;
+    kept.map_err(|error| Error::io("the log could not be copied", &copy, error))?;
     match Log::make(medium, path, &tables) {
         Ok(_) => Ok(()),
         Err(CommitFailure::NothingApplied(error) | CommitFailure::Unknown(error)) => Err(error),

@@ -1,26 +1,28 @@
 //! Opening a store, step by step. Nothing of a log that is not accepted is changed.
 
-use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use turnkeep_core::local::owner::{create_private_folder, private};
-use turnkeep_core::local::{CommitFailure, CommitterOptions, GroupCommitter, Handles, Readers, random_owner};
+use turnkeep_core::local::owner::private;
+use turnkeep_core::local::{
+    CommitFailure, CommitterOptions, GroupCommitter, Handles, Readers, place, random_owner,
+};
 use turnkeep_core::{Capabilities, Durability, Error, ErrorKind, OwnerId, Result, StoreInfo};
 use turnkeep_memory::Tables;
 
-use crate::log::{Log, beside, failed};
+use crate::log::Log;
 use crate::migrate::{self, FORMAT};
 use crate::options::ToyOptions;
 use crate::store::ToyStore;
 use crate::write::Writer;
 
 pub(crate) fn open(options: ToyOptions) -> Result<ToyStore> {
-    let path = locate(&options.path)?;
+    let path = place::locate(&options.path)?;
     let lock = lock(&path, options.patience)?;
     // The lock has a file of its own, so it covers the making and the renaming of the log too.
-    if !path.exists() {
+    if place::look_at(&path)?.is_none() {
         make(&options, &path)?;
     }
     let (log, tables) = migrate::open(&options.medium, &path)?;
@@ -36,25 +38,11 @@ pub(crate) fn open(options: ToyOptions) -> Result<ToyStore> {
     Ok(ToyStore::new(info(&path, owner), committer, readers, handles, options.clock))
 }
 
-/// The canonical path of the log. Its folder is made (mode 0700) if it is absent.
-fn locate(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
-        let message = "the path of the store names no file";
-        return Err(Error::new(ErrorKind::Invalid, message).with("path", path.display()));
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let found = create_private_folder(folder).and_then(|()| fs::canonicalize(folder));
-    Ok(found.map_err(|error| failed("placed in its folder", folder, error))?.join(name))
-}
-
 /// One process at a time, and one opening of it: whoever comes second is told so.
 fn lock(path: &Path, patience: Duration) -> Result<File> {
-    let path = beside(path, ".lock");
+    let path = place::beside(path, ".lock");
     let file = private().create(true).truncate(false).open(&path);
-    let file = file.map_err(|error| failed("locked", &path, error))?;
+    let file = file.map_err(|error| Error::io("the log could not be locked", &path, error))?;
     let until = Instant::now() + patience;
     loop {
         match file.try_lock() {
@@ -67,7 +55,9 @@ fn lock(path: &Path, patience: Duration) -> Result<File> {
                                take another handle of the store that is open with `ToyStore::handle`";
                 return Err(Error::new(ErrorKind::Busy, message).with("lock", path.display()));
             }
-            Err(TryLockError::Error(error)) => return Err(failed("locked", &path, error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(Error::io("the log could not be locked", &path, error));
+            }
         }
     }
 }

@@ -88,6 +88,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("PAG-004", "events with cursor Some(Cursor(")],
     ),
     mutant(
+        "files/backup-over-something",
+        "A backup replaces what has its name.",
+        On::Redb,
+        &[("CAP-002", "a second backup to the same file was accepted")],
+    ),
+    mutant(
         "files/names-not-synced",
         "A new file gets its name, and the folder that holds it is not synced.",
         On::Redb,

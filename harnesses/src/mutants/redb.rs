@@ -16,12 +16,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("STA-005", "expected TK-VERSION-CONFLICT, the store said yes")],
     ),
     mutant(
-        "redb/backup-over-something",
-        "A backup replaces what has its name.",
-        On::Redb,
-        &[("CAP-002", "a second backup to the same file was accepted")],
-    ),
-    mutant(
         "redb/branches-not-copied",
         "A fork does not get the branches.",
         On::Redb,

@@ -16,12 +16,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("STA-005", "expected TK-VERSION-CONFLICT, the store said yes")],
     ),
     mutant(
-        "sqlite/backup-over-something",
-        "A backup replaces what has its name.",
-        On::Sqlite,
-        &[("CAP-002", "a second backup to the same file was accepted")],
-    ),
-    mutant(
         "sqlite/batch-forgotten",
         "The newest batch of a stream is not remembered.",
         On::Sqlite,

@@ -12,15 +12,6 @@ use turnkeep_core::local::owner::private;
 /// How long another process may decide.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn io_error(what: &str, path: &Path, error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, what).with("path", path.display()).with_source(error)
-}
-
 /// Replaces a file, privately and durably: a reader sees the old content or the new one.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
@@ -38,7 +29,7 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> Result<()> {
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&fresh);
-        io_error("the file cannot be written", path, error)
+        Error::io("the file cannot be written", path, error)
     })
 }
 
@@ -48,11 +39,11 @@ pub(super) fn make_private(folder: &Path) -> Result<()> {
     {
         use std::os::unix::fs::PermissionsExt;
         let permissions = fs::metadata(folder)
-            .map_err(|error| io_error("the state folder cannot be looked at", folder, error))?
+            .map_err(|error| Error::io("the state folder cannot be looked at", folder, error))?
             .permissions();
         if permissions.mode() & 0o077 != 0 {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
-                .map_err(|error| io_error("the state folder cannot be made private", folder, error))?;
+                .map_err(|error| Error::io("the state folder cannot be made private", folder, error))?;
         }
     }
     #[cfg(not(unix))]
@@ -67,7 +58,7 @@ pub(super) fn decide_alone(root: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .open(&path)
-        .map_err(|error| io_error("the state root cannot be written", &path, error))?;
+        .map_err(|error| Error::io("the state root cannot be written", &path, error))?;
     let begun = Instant::now();
     loop {
         match file.try_lock() {
@@ -87,7 +78,7 @@ pub(super) fn decide_alone(root: &Path) -> Result<File> {
                 return Ok(file);
             }
             Err(fs::TryLockError::Error(error)) => {
-                return Err(io_error("the state root cannot be locked", &path, error));
+                return Err(Error::io("the state root cannot be locked", &path, error));
             }
         }
     }

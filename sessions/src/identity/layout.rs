@@ -8,7 +8,7 @@ use turnkeep_core::local::owner::create_private_folder;
 use turnkeep_core::mutant;
 use uuid::Uuid;
 
-use super::files::{io_error, make_private};
+use super::files::make_private;
 use super::origin::Place;
 
 /// The names under which an application keeps its state.
@@ -73,7 +73,7 @@ impl StateLayout {
 
     fn of(app: &str, root: PathBuf) -> Result<Self> {
         let root = std::path::absolute(&root)
-            .map_err(|error| io_error("the state root is no path", &root, error))?;
+            .map_err(|error| Error::io("the state root is no path", &root, error))?;
         Ok(Self { app: app.to_owned(), root })
     }
 
@@ -106,11 +106,11 @@ impl StateLayout {
         let planned = missing.iter().rev().fold(there, |path, name| path.join(name));
         self.refuse_inside(&planned, directory)?;
         create_private_folder(&self.root)
-            .map_err(|error| io_error("the state root cannot be made", &self.root, error))?;
+            .map_err(|error| Error::io("the state root cannot be made", &self.root, error))?;
         let root = self
             .root
             .canonicalize()
-            .map_err(|error| io_error("the state root cannot be opened", &self.root, error))?;
+            .map_err(|error| Error::io("the state root cannot be opened", &self.root, error))?;
         self.refuse_inside(&root, directory)?;
         Ok(root)
     }
@@ -200,7 +200,7 @@ impl StateFolders {
 
     pub(super) fn make(&self) -> Result<()> {
         create_private_folder(&self.state)
-            .map_err(|error| io_error("the state folder cannot be made", &self.state, error))?;
+            .map_err(|error| Error::io("the state folder cannot be made", &self.state, error))?;
         for folder in [self.state.parent(), Some(&*self.state)].into_iter().flatten() {
             make_private(folder)?;
         }

@@ -8,7 +8,7 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::local::owner::create_private_folder;
 use uuid::Uuid;
 
-use super::files::{io_error, replace};
+use super::files::replace;
 use super::layout::StateLayout;
 
 const NAME: &str = "workspace-id";
@@ -27,7 +27,7 @@ pub(super) fn read(directory: &Path, layout: &StateLayout) -> Result<Option<Uuid
     }
     let mut bytes = Vec::new();
     fs::File::open(&path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(
-        |error| io_error("the workspace marker cannot be read; give yourself the right to", &path, error),
+        |error| Error::io("the workspace marker cannot be read; give yourself the right to", &path, error),
     )?;
     let text = std::str::from_utf8(&bytes).map(str::trim).unwrap_or_default();
     match parse(text) {
@@ -58,7 +58,7 @@ fn is_plain(path: &Path, folder: bool) -> Result<bool> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(io_error("the workspace marker cannot be looked at", path, error)),
+        Err(error) => return Err(Error::io("the workspace marker cannot be looked at", path, error)),
     };
     let plain = if folder { metadata.is_dir() } else { metadata.is_file() };
     if plain {
@@ -76,7 +76,7 @@ fn is_plain(path: &Path, folder: bool) -> Result<bool> {
 pub(super) fn write(directory: &Path, layout: &StateLayout, id: Uuid) -> Result<PathBuf> {
     let folder = layout.marker_folder(directory);
     create_private_folder(&folder)
-        .map_err(|error| io_error("the workspace marker cannot be made", &folder, error))?;
+        .map_err(|error| Error::io("the workspace marker cannot be made", &folder, error))?;
     let ignore = folder.join(".gitignore");
     if !is_plain(&ignore, false)? {
         replace(&ignore, b"*\n")?;

@@ -18,7 +18,6 @@ use uuid::Uuid;
 pub use layout::StateLayout;
 
 use crate::entropy::{Entropy, SystemEntropy};
-use files::io_error;
 use layout::StateFolders;
 use origin::{Origin, Place};
 
@@ -152,7 +151,7 @@ fn existing_directory(directory: &Path) -> Result<PathBuf> {
             Error::new(ErrorKind::NotFound, "the workspace directory does not exist; create it first")
                 .with("directory", directory.display())
         }
-        _ => io_error("the workspace directory cannot be opened", directory, error),
+        _ => Error::io("the workspace directory cannot be opened", directory, error),
     })?;
     if !canonical.is_dir() {
         return Err(Error::new(ErrorKind::Invalid, "the workspace is no directory; name a folder")

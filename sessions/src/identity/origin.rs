@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use uuid::Uuid;
 
-use super::files::{io_error, replace};
+use super::files::replace;
 use super::layout::StateLayout;
 use super::marker;
 
@@ -23,7 +23,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn of(directory: &Path) -> Result<Self> {
         let metadata = fs::metadata(directory)
-            .map_err(|error| io_error("the directory cannot be looked at", directory, error))?;
+            .map_err(|error| Error::io("the directory cannot be looked at", directory, error))?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
@@ -80,7 +80,7 @@ impl Origin {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error("the record of the workspace cannot be read", &path, error)),
+            Err(error) => return Err(Error::io("the record of the workspace cannot be read", &path, error)),
         };
         let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| {
             Error::new(
@@ -110,7 +110,7 @@ impl Origin {
             Err(error) if gone(error.kind()) => return Ok(There::Gone),
             // Guessing here could let two directories share one history.
             Err(error) => {
-                return Err(io_error(
+                return Err(Error::io(
                     "cannot tell whether the original workspace still exists",
                     &self.path,
                     error,
