@@ -8,6 +8,7 @@ pub mod commit;
 pub mod digest;
 pub mod error;
 pub mod id;
+mod layer;
 pub mod limits;
 pub mod local;
 pub mod model;
@@ -26,6 +27,7 @@ pub use id::{
     EntryNo, Incarnation, LeaseToken, OwnerId, ProjectId, RunId, SessionId, SessionKey, SessionRef,
     WorkspaceId,
 };
+pub use layer::Layer;
 pub use payload::Payload;
 pub use query::{Cursor, Order, Page};
 pub use store::{Capabilities, Durability, Maintenance, Store, StoreInfo};

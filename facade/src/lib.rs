@@ -53,9 +53,9 @@ pub use turnkeep_core as core;
 pub use turnkeep_core::model;
 pub use turnkeep_core::query;
 pub use turnkeep_core::{
-    Capabilities, Clock, Cursor, Durability, EntryNo, Error, ErrorKind, Maintenance, ManualClock, Order,
-    Page, Payload, ProjectId, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock, Timestamp,
-    WorkspaceId,
+    Capabilities, Clock, Cursor, Durability, EntryNo, Error, ErrorKind, Layer, Maintenance, ManualClock,
+    Order, Page, Payload, ProjectId, Result, RunId, SessionId, SessionRef, Store, StoreInfo, SystemClock,
+    Timestamp, WorkspaceId,
 };
 pub use turnkeep_sessions::{
     Admission, Append, Appended, BeginRun, BoxFuture, BranchSummary, Claim, ClaimRecord, ClaimState,

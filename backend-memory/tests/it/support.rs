@@ -107,16 +107,7 @@ pub(crate) fn put(in_collection: &str, key: &str, owner: Option<&SessionRef>) ->
 }
 
 pub(crate) fn new_run(id: &str) -> NewRun {
-    NewRun {
-        id: RunId::new(id).unwrap(),
-        state: RunState::Running,
-        intent: None,
-        after: None,
-        source: None,
-        model: None,
-        mode: None,
-        work_dir: None,
-    }
+    NewRun::new(RunId::new(id).unwrap(), RunState::Running)
 }
 
 pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {

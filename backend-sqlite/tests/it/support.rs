@@ -67,16 +67,7 @@ pub(crate) fn append(session: &SessionRef, entries: Vec<NewEntry>) -> Op {
 }
 
 pub(crate) fn start(session: &SessionRef, run: &str) -> Op {
-    let run = NewRun {
-        id: RunId::new(run).unwrap(),
-        state: RunState::Running,
-        intent: None,
-        after: None,
-        source: None,
-        model: None,
-        mode: None,
-        work_dir: None,
-    };
+    let run = NewRun::new(RunId::new(run).unwrap(), RunState::Running);
     Op::StartRun { session: session.clone(), run }
 }
 

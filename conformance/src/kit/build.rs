@@ -64,16 +64,7 @@ pub(crate) fn event(kind: &str, content: u64) -> NewEvent {
 
 /// A running run.
 pub(crate) fn run(id: &str) -> NewRun {
-    NewRun {
-        id: name(id),
-        state: RunState::Running,
-        intent: None,
-        after: None,
-        source: None,
-        model: None,
-        mode: None,
-        work_dir: None,
-    }
+    NewRun::new(name(id), RunState::Running)
 }
 
 /// A record that nobody owns, whatever is there now.

@@ -152,6 +152,14 @@ pub struct NewRun {
     pub work_dir: Option<String>,
 }
 
+impl NewRun {
+    /// A run that says nothing beyond its state.
+    #[must_use]
+    pub fn new(id: RunId, state: RunState) -> Self {
+        Self { id, state, intent: None, after: None, source: None, model: None, mode: None, work_dir: None }
+    }
+}
+
 /// Changes of a run outside its state; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunPatch {

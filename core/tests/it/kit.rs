@@ -82,16 +82,7 @@ pub(crate) fn start(session: &SessionRef, run: &str) -> Op {
 }
 
 pub(crate) fn new_run(run: &str) -> NewRun {
-    NewRun {
-        id: name(run),
-        state: RunState::Running,
-        intent: None,
-        after: None,
-        source: None,
-        model: None,
-        mode: None,
-        work_dir: None,
-    }
+    NewRun::new(name(run), RunState::Running)
 }
 
 pub(crate) fn run_id(run: &str) -> RunId {

@@ -11,14 +11,7 @@ use async_trait::async_trait;
 use turnkeep_conformance::disk::{Call, Disk, FileId, Flush, Image, Names};
 use turnkeep_conformance::{Harness, Manifest, OpenWith, Site};
 use turnkeep_core::local::{FileAct, FileWatch, Files};
-use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
-use turnkeep_core::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
-    SessionQuery,
-};
-use turnkeep_core::{
-    Commit, Durability, Maintenance, Receipt, Result, SessionKey, Store, StoreInfo, SystemClock,
-};
+use turnkeep_core::{Durability, Layer, Result, Store, StoreInfo, SystemClock};
 use turnkeep_harnesses::{RedbHarness, SqliteHarness};
 use turnkeep_redb::{Medium, RedbOptions};
 use turnkeep_sqlite::{SqliteOptions, Synchronous};
@@ -72,48 +65,13 @@ struct Claiming {
 }
 
 #[async_trait]
-impl Store for Claiming {
+impl Layer for Claiming {
+    fn behind(&self) -> &dyn Store {
+        &*self.store
+    }
+
     fn info(&self) -> &StoreInfo {
         &self.info
-    }
-    async fn commit(&self, commit: Commit) -> Result<Receipt> {
-        self.store.commit(commit).await
-    }
-    async fn session(&self, key: &SessionKey) -> Result<Option<SessionRow>> {
-        self.store.session(key).await
-    }
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionRow>> {
-        self.store.sessions(query).await
-    }
-    async fn entries(&self, query: &EntryQuery) -> Result<Page<Entry>> {
-        self.store.entries(query).await
-    }
-    async fn runs(&self, query: &RunQuery) -> Result<Page<Run>> {
-        self.store.runs(query).await
-    }
-    async fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.store.events(query).await
-    }
-    async fn records(&self, query: &RecordQuery) -> Result<Page<Record>> {
-        self.store.records(query).await
-    }
-    async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
-        self.store.lease(key).await
-    }
-    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
-        self.store.search(query).await
-    }
-    async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {
-        self.store.rows(query).await
-    }
-    async fn changes(&self, scope: &Scope, since: Mark) -> Result<Mark> {
-        self.store.changes(scope, since).await
-    }
-    fn maintenance(&self) -> Option<&dyn Maintenance> {
-        self.store.maintenance()
-    }
-    async fn close(&self) -> Result<()> {
-        self.store.close().await
     }
 }
 

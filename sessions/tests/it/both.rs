@@ -6,16 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use turnkeep_core::commit::{Commit, NewEntry, NewRun, NewSession, Op, Receipt};
-use turnkeep_core::model::{
-    Entry, Event, LeaseKey, LeaseView, Record, Row, Run, RunState, RunStates, SessionRow, SessionState,
-};
-use turnkeep_core::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
-    SessionQuery,
-};
+use turnkeep_core::model::{Entry, Row, RunState, RunStates, SessionRow, SessionState};
+use turnkeep_core::query::{EntryQuery, Page, RowQuery, SessionQuery};
 use turnkeep_core::{
-    Error, ErrorKind, Incarnation, Maintenance, Result, RunId, SessionId, SessionKey, SessionRef, Store,
-    StoreInfo, WorkspaceId,
+    Error, ErrorKind, Incarnation, Layer, Result, RunId, SessionId, SessionKey, SessionRef, Store,
+    WorkspaceId,
 };
 use turnkeep_memory::MemoryStore;
 use turnkeep_sqlite::SqliteStore;
@@ -203,9 +198,9 @@ impl fmt::Debug for Watched {
 }
 
 #[async_trait]
-impl Store for Watched {
-    fn info(&self) -> &StoreInfo {
-        self.inner.info()
+impl Layer for Watched {
+    fn behind(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
@@ -213,38 +208,10 @@ impl Store for Watched {
         self.inner.commit(commit).await
     }
 
-    async fn session(&self, key: &SessionKey) -> Result<Option<SessionRow>> {
-        self.inner.session(key).await
-    }
-
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionRow>> {
-        self.inner.sessions(query).await
-    }
-
     async fn entries(&self, query: &EntryQuery) -> Result<Page<Entry>> {
         let page = self.inner.entries(query).await?;
         self.entries_read.fetch_add(page.items.len(), Ordering::SeqCst);
         Ok(page)
-    }
-
-    async fn runs(&self, query: &RunQuery) -> Result<Page<Run>> {
-        self.inner.runs(query).await
-    }
-
-    async fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.inner.events(query).await
-    }
-
-    async fn records(&self, query: &RecordQuery) -> Result<Page<Record>> {
-        self.inner.records(query).await
-    }
-
-    async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
-        self.inner.lease(key).await
-    }
-
-    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
-        self.inner.search(query).await
     }
 
     async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {
@@ -254,17 +221,5 @@ impl Store for Watched {
             scene.append(vec![entry.clone()]).await;
         }
         Ok(page)
-    }
-
-    async fn changes(&self, scope: &Scope, since: Mark) -> Result<Mark> {
-        self.inner.changes(scope, since).await
-    }
-
-    fn maintenance(&self) -> Option<&dyn Maintenance> {
-        self.inner.maintenance()
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.inner.close().await
     }
 }

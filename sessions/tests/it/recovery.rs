@@ -163,16 +163,7 @@ async fn a_run_without_a_lease_is_an_orphan(site: Site) {
     let session = site.session().await;
     // Written by another program on the same store: a run, and nobody's lease.
     let id = RunId::new("bare").unwrap();
-    let run = turnkeep_core::commit::NewRun {
-        id: id.clone(),
-        state: RunState::Running,
-        intent: None,
-        after: None,
-        source: None,
-        model: None,
-        mode: None,
-        work_dir: None,
-    };
+    let run = turnkeep_core::commit::NewRun::new(id.clone(), RunState::Running);
     let commit = Commit::new(WorkspaceId::new("w").unwrap())
         .op(Op::StartRun { session: session.session_ref().clone(), run });
     session.workspace().store().commit(commit).await.unwrap();

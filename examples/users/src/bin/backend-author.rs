@@ -12,11 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use turnkeep::core::commit::{Commit, Receipt};
-use turnkeep::core::{Result, SessionKey, Store, StoreInfo};
-use turnkeep::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
-use turnkeep::query::{
-    EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SessionQuery,
-};
+use turnkeep::core::{Layer, Result, Store, StoreInfo};
 use turnkeep_conformance::{Harness, Manifest, OpenWith, Site, TableCount};
 use turnkeep_harnesses::MemoryHarness;
 
@@ -25,43 +21,18 @@ use turnkeep_harnesses::MemoryHarness;
 struct Forgetful(Arc<dyn Store>, StoreInfo);
 
 #[async_trait]
-impl Store for Forgetful {
+impl Layer for Forgetful {
+    fn behind(&self) -> &dyn Store {
+        &*self.0
+    }
+
     fn info(&self) -> &StoreInfo {
         &self.1
     }
+
     async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
         commit.request = None; // the fault
         self.0.commit(commit).await
-    }
-    async fn session(&self, key: &SessionKey) -> Result<Option<SessionRow>> {
-        self.0.session(key).await
-    }
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionRow>> {
-        self.0.sessions(query).await
-    }
-    async fn entries(&self, query: &EntryQuery) -> Result<Page<Entry>> {
-        self.0.entries(query).await
-    }
-    async fn runs(&self, query: &RunQuery) -> Result<Page<Run>> {
-        self.0.runs(query).await
-    }
-    async fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.0.events(query).await
-    }
-    async fn records(&self, query: &RecordQuery) -> Result<Page<Record>> {
-        self.0.records(query).await
-    }
-    async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
-        self.0.lease(key).await
-    }
-    async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {
-        self.0.rows(query).await
-    }
-    async fn changes(&self, scope: &Scope, since: Mark) -> Result<Mark> {
-        self.0.changes(scope, since).await
-    }
-    async fn close(&self) -> Result<()> {
-        self.0.close().await
     }
 }
 
