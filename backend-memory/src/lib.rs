@@ -158,7 +158,7 @@ impl MemoryStore {
     /// The birth bits follow from seed and activity, so that two handles with one seed never draw the same.
     fn stamp(&self, tables: &Tables) -> Stamp {
         let now = self.now();
-        let activity = Stamp::next_activity(now, tables.activity);
+        let activity = Stamp::next_activity(now, tables.activity());
         let nonce = match self.handle.options.the_seed() {
             Some(seed) => data::mix(seed ^ data::mix(activity)),
             None => data::random(),

@@ -98,8 +98,9 @@ impl Workspace {
         };
         let ledger = &self.ledger;
         add("records", ledger.records.values().filter(|record| counts(record.owner.as_ref())).count());
-        let owners = ledger.owned.iter().filter(|(owner, _)| counts(owner.as_ref()));
-        add("ordinals", owners.map(|(_, owned)| owned.ordinals.len()).sum());
+        let owners = || ledger.owned.iter().filter(|(owner, _)| counts(owner.as_ref()));
+        add("owners", owners().count());
+        add("ordinals", owners().map(|(_, owned)| owned.ordinals.len()).sum());
         let protected = |name: &LeaseName| match name {
             LeaseName::Session(session) => counts(Some(session)),
             LeaseName::Named(_) => counts(None),

@@ -20,11 +20,12 @@ impl Tables {
             return set.receipt;
         }
         self.activity = self.activity.max(activity);
-        let moves = set.writes.iter().any(|write| !matches!(write, Write::Lease { .. } | Write::Request(_)));
+        let moves = |write: &Write| matches!(write, Write::Session { .. } | Write::TouchWorkspace);
+        let moved = set.writes.iter().any(moves);
         for write in set.writes {
             self.write(&set.workspace, write);
         }
-        if moves && !mutant::is("memory/marks-stand-still") {
+        if moved && !mutant::is("memory/marks-stand-still") {
             self.workspaces.entry(set.workspace).or_default().mark = activity;
         }
         set.receipt
@@ -112,19 +113,18 @@ impl Tables {
     /// Removes at most `rows` rows of deleted sessions, oldest first.
     pub fn purge_slice(&mut self, rows: u64) -> PurgeReport {
         let mut report = PurgeReport::default();
-        while report.rows < rows {
+        for _ in 0..rows {
             let Some(tomb) = self.tombs.front_mut() else { break };
+            report.rows += 1;
             let session = tomb.life.row.session_ref();
             let workspace = self.workspaces.get_mut(&tomb.workspace);
             if purge_one(&mut tomb.life)
                 || (workspace.is_some_and(|workspace| workspace.ledger.purge_one(&session))
                     && !mutant::is("memory/purge-stops-at-the-first-record"))
             {
-                report.rows += 1;
                 continue;
             }
             self.tombs.pop_front();
-            report.rows += 1;
             report.sessions += 1;
         }
         report
@@ -145,7 +145,10 @@ fn purge_one(life: &mut Life) -> bool {
         }
         return true;
     }
-    if life.segments.pop_last().is_some() || life.streams.pop_last().is_some() {
+    if life.segments.pop_last().is_some() {
+        return true;
+    }
+    if life.streams.pop_last().is_some() {
         return true;
     }
     if let Some((id, run)) = life.runs.pop_last() {

@@ -12,6 +12,7 @@
 mod build;
 mod judge;
 mod listed;
+mod questions;
 mod rewrite;
 mod spots;
 mod sql;
@@ -63,8 +64,14 @@ fn run(
         let built = build::Built { program, ready, unviable: Vec::new(), alone: Vec::new() };
         return judge::judge(&built, results, backend, |line| println!("{line}"));
     }
-    let listed = listed::list(globs)?;
-    println!("{} breaks listed", listed.len());
+    let all = listed::list(globs)?;
+    let count = all.len();
+    let listed = questions::leave_out(all, std::path::Path::new("."))?;
+    println!(
+        "{} breaks listed; {} more touch only what a named fault runs",
+        listed.len(),
+        count - listed.len()
+    );
     let built = build::build(copy, &listed, |line| println!("{line}"))?;
     println!(
         "{} can be run, {} do not compile, {} need a build of their own",

@@ -63,7 +63,7 @@ pub(crate) fn find<'a>(text: &str, breaks: &[&'a Listed]) -> Result<Found<'a>, S
 }
 
 /// The byte at which a break's place begins.
-fn offset(text: &str, one: &Listed) -> Result<usize, String> {
+pub(crate) fn offset(text: &str, one: &Listed) -> Result<usize, String> {
     let place = one.span.start;
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -76,7 +76,8 @@ fn offset(text: &str, one: &Listed) -> Result<usize, String> {
     Err(format!("{}: no such line", one.name))
 }
 
-fn bytes(node: &impl Spanned) -> Bytes {
+/// Where a node lies.
+pub(crate) fn bytes(node: &impl Spanned) -> Bytes {
     node.span().byte_range()
 }
 

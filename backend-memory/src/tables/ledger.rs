@@ -26,12 +26,6 @@ pub(crate) struct Owned {
     pub(crate) requests: BTreeSet<(RequestScope, RequestId)>,
 }
 
-impl Owned {
-    fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.ordinals.is_empty() && self.requests.is_empty()
-    }
-}
-
 /// Records, ordinals, leases and stored receipts of one workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -62,7 +56,6 @@ impl Ledger {
         if let Some(owned) = self.owned.get_mut(&old.owner) {
             unlist(&mut owned.order, &old);
             owned.keys.remove(id);
-            self.forget_if_empty(&old.owner);
         }
         true
     }
@@ -83,10 +76,8 @@ impl Ledger {
         if let Some(expires_at) = old.expires_at {
             self.expiring.remove(&(expires_at, old.scope.clone(), old.id.clone()));
         }
-        let owner = old.owner.clone();
-        if let Some(owned) = self.owned.get_mut(&owner) {
+        if let Some(owned) = self.owned.get_mut(&old.owner) {
             owned.requests.remove(id);
-            self.forget_if_empty(&owner);
         }
         true
     }
@@ -127,15 +118,11 @@ impl Ledger {
         if let Some(id) = owned.requests.first().cloned() {
             return self.remove_request(&id);
         }
-        let removed = owned.ordinals.pop_first().is_some();
-        self.forget_if_empty(&owner);
-        removed
-    }
-
-    fn forget_if_empty(&mut self, owner: &Option<SessionRef>) {
-        if self.owned.get(owner).is_some_and(Owned::is_empty) {
-            self.owned.remove(owner);
+        if owned.ordinals.pop_first().is_some() {
+            return true;
         }
+        self.owned.remove(&owner);
+        false
     }
 }
 

@@ -252,6 +252,15 @@ async fn bra_003_moving_the_leaf_is_guarded_like_an_append(cx: &Context) -> Outc
     let both = kit.commit().op(moving(&session, Some(no(4)))).op(moving(&session, Some(no(99))));
     kit.refused(both, ErrorKind::NotFound).await?;
     ensure_eq!(kit.row(&session).await?.path.leaf, Some(no(3)), "the leaf after a commit that was refused");
+    // What lies beside the path moves nothing, also where the leaf is not the newest entry of a path.
+    kit.append(&session, vec![note("beside")]).await?;
+    ensure_eq!(kit.row(&session).await?.path.leaf, Some(no(3)), "the leaf after a move and a label");
+    kit.append(&session, vec![user("6")]).await?;
+    ensure_eq!(
+        path_to(&kit, &session, PathTo::Leaf).await?,
+        [1, 2, 3, 6],
+        "the path after a move and a label"
+    );
 
     for round in 0..8 {
         let session = kit.create(&format!("race {round}")).await?;

@@ -1,16 +1,18 @@
 //! Leases: one holder at a time, and a former one can no longer write.
 
+mod dead;
 mod exclusive;
 
 use turnkeep_core::commit::{Commit, Fence, LeaseGrant, Op, Takeover};
-use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness, RunState};
+use turnkeep_core::model::{LeaseName, LeasePurpose, LeaseState, Liveness};
 use turnkeep_core::query::Mark;
 use turnkeep_core::{Error, ErrorKind, LeaseToken, OwnerId, SessionRef, Timestamp, digest};
 
 use crate::clause::{Kind, Need};
 use crate::context::Context;
-use crate::kit::{Kit, gather, name, put, run, spawn, user};
+use crate::kit::{Kit, gather, name, put, spawn, user};
 use crate::verdict::{Outcome, Stop};
+use dead::lea_007_a_dead_owner_is_known_at_once;
 use exclusive::{fenced_work, lea_004_exclusive_work_needs_the_lease_and_shared_work_does_not};
 
 clauses! { ($) leases_tests;
@@ -483,32 +485,4 @@ async fn lea_006_renewing_tells_a_holder_that_it_lost(cx: &Context) -> Outcome {
 async fn expiry(kit: &Kit, session: &SessionRef) -> Outcome<Timestamp> {
     let view = kit.lease(session).await?;
     view.map(|view| view.expires_at).ok_or_else(|| Stop::fail("a held lease is not there"))
-}
-
-async fn lea_007_a_dead_owner_is_known_at_once(cx: &Context) -> Outcome {
-    let kit = cx.kit().await?;
-    let (taken, free) = (kit.create("taken").await?, kit.create("free").await?);
-    let gone = cx.kit().await?;
-    let fence = gone.acquire(&taken, 86_400_000).await?;
-    let started = Op::StartRun { session: taken.clone(), run: run("r") };
-    gone.apply(gone.appending(&taken, vec![user("left")]).fence(fence.clone()).op(started)).await?;
-    gone.acquire(&free, 86_400_000).await?;
-    kit.refused(kit.appending(&free, vec![user("x")]), ErrorKind::LeaseHeld).await?;
-    cx.leave(gone).await?;
-
-    kit.apply(kit.appending(&free, vec![user("at once")])).await?;
-    kit.refused(kit.appending(&taken, vec![user("x")]), ErrorKind::ActiveRun).await?;
-    let grant = LeaseGrant {
-        takeover: Takeover::IfOwnerDead,
-        purpose: LeasePurpose::Recovery,
-        ..kit.session_grant(&taken, cx.lease_ms())
-    };
-    let recovery = kit.acquire_as(grant).await?;
-    ensure_eq!(recovery.epoch, fence.epoch + 1, "the epoch of the recovery");
-    let close = kit.moving(&taken, &name("r"), RunState::Interrupted);
-    kit.apply(kit.commit().fence(recovery.clone()).op(close)).await?;
-    kit.release(&recovery).await?;
-    kit.say(&taken, "goes on").await?;
-    ensure_eq!(kit.texts(&taken).await?, ["left", "goes on"], "the recovered session");
-    Ok(())
 }

@@ -46,6 +46,7 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
     for key in ["taken by gone", "taken by kept"] {
         kit.put(put("c", key, "\"before\"")).await?;
     }
+    let beside = kit.put(put("c", "beside", "1")).await?;
 
     let (gone, kept) = (kit.create("gone").await?, kit.create("kept").await?);
     let mut commit = fill(&kit, fill(&kit, kit.commit(), &gone), &kept);
@@ -57,8 +58,14 @@ pub(super) async fn del_006_what_one_commit_fills_and_deletes_is_gone(cx: &Conte
         commit = commit.op(Op::DeleteSession { session: session.clone(), force: true });
     }
     made_and_deleted(&kit).await?;
-    // A record that went with its owner reads as absent for the rest of the commit.
+    // A record that went with its owner reads as absent for the rest of the commit, and no other one does.
     commit = commit.op(Op::PutRecord(Put { expect: Expect::Absent, ..put("c", "gone", "\"anew\"") }));
+    commit = commit.op(Op::DeleteRecord {
+        collection: name("c"),
+        key: name("beside"),
+        owner: None,
+        expect: Expect::Version(beside),
+    });
     let before = kit.workspace_mark().await?;
     kit.apply(commit).await?;
     ensure!(kit.workspace_mark().await? != before, "the mark of the workspace stood still");

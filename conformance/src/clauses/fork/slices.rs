@@ -1,12 +1,12 @@
 //! A child is copied in slices, and nothing else happens to source and child on the way.
 
-use turnkeep_core::commit::{Fence, NewEntry, Op, Parent};
+use turnkeep_core::commit::{Fence, NewEntry, Op, Parent, RunPatch};
 use turnkeep_core::model::{Entry, Profile, Row, RunState, SessionState};
 use turnkeep_core::query::{EntryQuery, PathTo, SessionQuery};
 use turnkeep_core::{Commit, EntryNo, ErrorKind, SessionRef};
 
 use crate::context::Context;
-use crate::kit::{Kit, name, no, run, user};
+use crate::kit::{Kit, name, no, payload, run, user};
 use crate::verdict::{Outcome, Stop};
 
 /// A source with two branches: 1 2 3, and 4 5 after 1.
@@ -42,6 +42,14 @@ pub(super) async fn frk_008_a_child_is_copied_slice_after_slice_from_one_source(
     };
     let mine = || -> Commit { kit.commit().fence(fence.clone()) };
     let append = Op::Append { session: source.clone(), entries: vec![user("six")] };
+    // A child that one commit fills and puts into use, and then forks in turn.
+    let (middle, begun) = kit.begin_restore("middle", Profile::default()).await?;
+    let whole = Op::CopyEntries { from: source.clone(), to: middle.clone(), after: None, through: no(5) };
+    let digest = turnkeep_core::rules::copied(&source, no(5));
+    let sealed = Op::SealSession { session: middle.clone(), leaf: Some(no(5)), rows: 5, digest };
+    let (grandchild, also) = kit.begin_restore("grandchild", Profile::default()).await?;
+    let onward = Op::CopyEntries { from: middle, to: grandchild, after: None, through: no(5) };
+    let forked_on = mine().fence(begun).fence(also).op(whole).op(sealed).op(onward);
     let delete = Op::DeleteSession { session: source.clone(), force: true };
     kit.apply(mine().op(slice(&source, None, 2))).await?;
 
@@ -68,6 +76,7 @@ pub(super) async fn frk_008_a_child_is_copied_slice_after_slice_from_one_source(
             mine().op(slice(&source, Some(2), 3)).op(delete),
             ErrorKind::Invalid,
         ),
+        ("a slice of what the commit copies", forked_on, ErrorKind::Invalid),
         (
             "an exact row after a slice in one commit",
             mine().op(slice(&source, Some(2), 3)).op(exact),
@@ -90,14 +99,25 @@ async fn sealed_with_its_last_slice(
     child: &SessionRef,
     fence: &Fence,
 ) -> Outcome {
-    let last =
-        Op::CopyEntries { from: source.clone(), to: child.clone(), after: Some(no(2)), through: no(5) };
-    let digest = turnkeep_core::rules::copied(source, no(5));
-    let seal = |leaf| Op::SealSession { session: child.clone(), leaf: Some(no(leaf)), rows: 5, digest };
-    let whole = |leaf| kit.commit().fence(fence.clone()).op(last.clone()).op(seal(leaf));
-    kit.refused(whole(6), ErrorKind::NotFound).await?;
+    let slice = |after: u32, through: u32| Op::CopyEntries {
+        from: source.clone(),
+        to: child.clone(),
+        after: Some(no(after)),
+        through: no(through),
+    };
+    let seal = |leaf: u32, rows: u32| Op::SealSession {
+        session: child.clone(),
+        leaf: Some(no(leaf)),
+        rows: rows.into(),
+        digest: turnkeep_core::rules::copied(source, no(rows)),
+    };
+    let mine = || kit.commit().fence(fence.clone());
+    kit.refused(mine().op(slice(2, 5)).op(seal(6, 5)), ErrorKind::NotFound).await?;
+    // Its source has the entry, it has not.
+    kit.refused(mine().op(slice(2, 4)).op(seal(5, 4)), ErrorKind::NotFound).await?;
     arrives_interrupted(kit, source).await?;
-    kit.apply(whole(4).op(Op::ReleaseLease { fence: fence.clone() })).await?;
+    let whole = mine().op(slice(2, 4)).op(slice(4, 5)).op(seal(4, 5));
+    kit.apply(whole.op(Op::ReleaseLease { fence: fence.clone() })).await?;
     ensure_eq!(
         kit.walk(kit.every_entry(child)).await?,
         kit.walk(kit.every_entry(source)).await?,
@@ -138,5 +158,31 @@ async fn arrives_interrupted(kit: &Kit, of: &SessionRef) -> Outcome {
     let own = kit.find_run(&source, "r").await?.map(|run| run.state);
     ensure_eq!(own, Some(RunState::Running), "the run at its source");
     kit.start(&child, run("of its own")).await?;
+    stays_as_it_came(kit, &source).await
+}
+
+/// A run that a slice brought is as it was then, also when a later slice names it again and its source went on with it.
+async fn stays_as_it_came(kit: &Kit, source: &SessionRef) -> Outcome {
+    kit.apply(kit.commit().op(kit.moving(source, &name("r"), RunState::Completed))).await?;
+    let (child, fence) = kit.begin_restore("child of a run that went on", Profile::default()).await?;
+    let slice = |after: Option<u32>, through: u32| {
+        let op = Op::CopyEntries {
+            from: source.clone(),
+            to: child.clone(),
+            after: after.map(no),
+            through: no(through),
+        };
+        kit.commit().fence(fence.clone()).op(op)
+    };
+    kit.apply(slice(None, 6)).await?;
+    let came = kit.find_run(source, "r").await?.map(|run| (run.state, run.progress));
+    let progress = RunPatch { progress: Some(Some(payload("\"more\""))), ..RunPatch::default() };
+    let patch = Op::PatchRun { session: source.clone(), run: name("r"), patch: progress };
+    kit.apply(kit.commit().op(patch)).await?;
+    kit.append(source, vec![NewEntry { run: Some(name("r")), ..user("seven") }]).await?;
+    kit.apply(slice(Some(6), 7)).await?;
+    kit.seal(&child, &fence, Some(no(7))).await?;
+    let seen = kit.find_run(&child, "r").await?.map(|run| (run.state, run.progress));
+    ensure_eq!(seen, came, "a run that an earlier slice brought");
     Ok(())
 }

@@ -9,11 +9,11 @@ use turnkeep_core::model::{
     TitleSource, Usage, Version,
 };
 use turnkeep_core::rules::MAX_ACTIVITY;
-use turnkeep_core::{Commit, ErrorKind, Payload, SessionRef, Timestamp};
+use turnkeep_core::{Commit, ErrorKind, Payload, Receipt, SessionRef, Timestamp};
 
 use crate::context::Context;
 use crate::kit::{Kit, event, grant, name, no, payload, put, run, user};
-use crate::verdict::Outcome;
+use crate::verdict::{Outcome, Stop};
 
 /// References of one entry, as the specification says.
 const REFS: usize = 64;
@@ -84,10 +84,33 @@ async fn receipt(kit: &Kit, session: &SessionRef) -> Outcome {
     let large = many(most, "all").request(request("all"));
     over(kit, large, ErrorKind::TooLarge, "a request whose receipt is too large").await?;
     kit.apply(many(most, "unasked")).await?;
+    exact_receipt(kit, session).await?;
     // Entries in a row are named by their range, so a bulk append has a small receipt.
     let bulk = (0..most).map(|at| user(&format!("bulk {at}"))).collect();
     kit.apply(kit.appending(session, bulk).request(request("bulk"))).await?;
     Ok(())
+}
+
+/// A receipt names each session that was made, so that their ids make it as long as one likes.
+async fn exact_receipt(kit: &Kit, session: &SessionRef) -> Outcome {
+    const SESSIONS: usize = 16;
+    let making = |round: char, bytes: usize| {
+        (0..SESSIONS).fold(kit.commit(), |commit, at| {
+            // All but the first get the same share.
+            let (share, rest) = (bytes / SESSIONS, bytes % SESSIONS);
+            let long = share + if at == 0 { rest } else { 0 };
+            let id = format!("{round}{at:02}{}", "x".repeat(long));
+            commit.op(Op::CreateSession(kit.new_session(&kit.life(&id))))
+        })
+    };
+    let size = |receipt: &Receipt| serde_json::to_vec(receipt).map_or(0, |json| json.len());
+    let short = size(&kit.apply(making('a', 0)).await?);
+    let missing = RECEIPT_BYTES.checked_sub(short);
+    let missing = missing.ok_or_else(|| Stop::error(format!("the shortest receipt has {short} bytes")))?;
+    let whole = making('b', missing).request(kit.request("exact", session));
+    ensure_eq!(size(&kit.apply(whole).await?), RECEIPT_BYTES, "bytes of the largest receipt");
+    let more = making('c', missing + 1).request(kit.request("one more", session));
+    over(kit, more, ErrorKind::TooLarge, "a request whose receipt has one byte too many").await
 }
 
 async fn slices(kit: &Kit, source: &SessionRef) -> Outcome {

@@ -151,21 +151,17 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The segment that holds a parent. Leaf and tip are known from the session row, so the usual append looks nothing up.
+/// The segment that holds a parent. That of the leaf is known from the session row, so the usual append looks nothing
+/// up.
 fn segment_of_parent(
     state: &State<'_>,
     session: &SessionRef,
     path: PathState,
     parent: EntryNo,
 ) -> Result<EntryNo> {
-    let known = match (path.leaf_segment, path.tip_segment) {
-        (Some(segment), _) if path.leaf == Some(parent) => Some(segment),
-        (_, Some(segment)) if path.tip == Some(parent) => Some(segment),
-        _ => None,
-    };
-    match known {
-        Some(segment) => Ok(segment),
-        None => path_place(state, session, parent),
+    match path.leaf_segment {
+        Some(segment) if path.leaf == Some(parent) => Ok(segment),
+        _ => path_place(state, session, parent),
     }
 }
 
@@ -226,12 +222,8 @@ fn is_user(entry: &Entry) -> bool {
 /// The beginning of a text on one line.
 #[must_use]
 pub(super) fn preview(text: &str) -> String {
-    let words = text.split_whitespace().scan(0, |chars, word| {
-        (*chars <= PREVIEW_CHARS).then(|| {
-            *chars += word.chars().count() + 1;
-            word
-        })
-    });
+    // A text may be long; with a space between them, so many words are more than fit.
+    let words = text.split_whitespace().take(PREVIEW_CHARS);
     let line = words.collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(PREVIEW_CHARS) {
         Some((cut, _)) => format!("{}…", line.get(..cut).unwrap_or_default()),

@@ -79,14 +79,16 @@ pub(super) fn drop(
     if !drops && !closes {
         return Ok(Outcome::Done);
     }
-    row.floor = row.floor.max(through);
-    row.head = mutant::either("events/numbers-begin-again", if drops { 0 } else { row.head }, row.head);
+    if drops {
+        row.floor = through;
+        row.head = mutant::either("events/numbers-begin-again", 0, row.head);
+        if !mutant::is("events/drop-keeps-them") {
+            state.write(Write::DropEvents { session: session.clone(), stream: stream.clone(), through });
+        }
+    }
     row.closed |= close && !mutant::is("streams/never-closed");
     state.touch(session, SessionChange::Counters)?;
     state.put_stream(session, row);
-    if drops && !mutant::is("events/drop-keeps-them") {
-        state.write(Write::DropEvents { session: session.clone(), stream: stream.clone(), through });
-    }
     Ok(Outcome::Done)
 }
 

@@ -173,12 +173,12 @@ pub(super) fn keep(state: &mut State<'_>, record: Record) {
 }
 
 fn touch_owners(state: &mut State<'_>, owners: [Option<&SessionRef>; 2]) -> Result<()> {
-    let mut nobody = true;
+    let mut nobody = !mutant::is("changes/unowned-records-unseen");
     for owner in owners.into_iter().flatten() {
         nobody = false;
         state.touch(owner, SessionChange::Counters)?;
     }
-    if nobody && !mutant::is("changes/unowned-records-unseen") {
+    if nobody {
         state.touch_workspace();
     }
     Ok(())

@@ -158,9 +158,7 @@ fn restore_record(state: &mut State<'_>, record: &Record, owner: Option<&Session
             .with("key", &record.key));
     }
     let last = state.facts.ordinals.get(&(record.collection.clone(), owner.cloned())).copied().unwrap_or(0);
-    if record.ordinal > last {
-        records::set_ordinal(state, &record.collection, owner, record.ordinal);
-    }
+    records::set_ordinal(state, &record.collection, owner, last.max(record.ordinal));
     let mut record = record.clone();
     record.owner = owner.cloned();
     record.version = records::born(state);

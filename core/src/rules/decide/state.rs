@@ -32,7 +32,6 @@ pub(super) struct State<'a> {
 struct Copied {
     from: SessionRef,
     to: SessionRef,
-    after: Option<EntryNo>,
     through: EntryNo,
 }
 
@@ -172,7 +171,7 @@ impl<'a> State<'a> {
             .with("session", &from.id));
         }
         let (from, to) = (from.clone(), to.clone());
-        self.copies.push(Copied { from: from.clone(), to: to.clone(), after, through });
+        self.copies.push(Copied { from: from.clone(), to: to.clone(), through });
         self.write(Write::Copy { from, to, after, through });
         Ok(())
     }
@@ -220,12 +219,13 @@ impl<'a> State<'a> {
         self.facts.keys.get(&(session.clone(), key.clone())).copied()
     }
 
-    /// Where an entry lies, those of this commit included.
+    /// Where an entry lies, those of this commit included. All slices of a child are of one source, so an entry that
+    /// has been copied lies where it lies there.
     pub(super) fn place_of(&self, session: &SessionRef, number: EntryNo) -> Option<Place> {
         let known = self.facts.places.get(&(session.clone(), number));
         let copied = || {
             let slices = self.copies.iter().filter(|copied| copied.to == *session);
-            let mut slices = slices.filter(|copied| copied.after < Some(number) && number <= copied.through);
+            let mut slices = slices.filter(|copied| number <= copied.through);
             slices.find_map(|copied| self.facts.places.get(&(copied.from.clone(), number)))
         };
         known.or_else(copied).copied()
