@@ -54,7 +54,7 @@ clauses! { ($) deletion_tests;
         catches: "a backend that deletes without looking at the lease",
     }
     "DEL-006" del_006_what_one_commit_fills_and_deletes_is_gone {
-        title: "A session that one commit works on and then deletes is gone with all that the commit gave it, records it took over included; what the same commit does elsewhere stays, and no table keeps a row. Making and deleting a session in one commit is Invalid.",
+        title: "A session that one commit works on and then deletes is gone with all that the commit gave it, records it took over included; what the same commit does elsewhere stays, and no table keeps a row. Making and deleting a session in one commit is Invalid, and so is deleting it and making the same life again.",
         why: "A commit is one step: what it undoes itself must neither come back nor take a neighbour along.",
         catches: "a backend that deletes first and then writes the rest of the commit",
     }

@@ -168,6 +168,14 @@ async fn pag_001_pages_add_up_to_the_list(cx: &Context) -> Outcome {
     let ids: Vec<_> = page.items.iter().map(|row| row.id.as_str()).collect();
     ensure_eq!(ids, ["s03", "s04", "s05", "s06"], "a numbered page of sessions");
     ensure_eq!(page.total, Some(ITEMS as u64), "the total beside a numbered page");
+    // What comes after a numbered page comes by its cursor alone.
+    let rest = SessionQuery { offset: 0, cursor: page.next, ..second };
+    let rest = kit.ids(rest).await?;
+    let expected: Vec<_> = (7..ITEMS).map(|at| format!("s{at:02}")).collect();
+    ensure_eq!(rest, expected, "sessions after a numbered page");
+    let nowhere = kit.in_workspace("nowhere");
+    let page = nowhere.store.sessions(&SessionQuery { total: true, ..nowhere.list() }).await?;
+    ensure_eq!((page.items.len(), page.total), (0, Some(0)), "sessions of a workspace that was never used");
     Ok(())
 }
 

@@ -226,6 +226,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("ID-001", "expected TK-ALREADY-EXISTS, the store said yes")],
     ),
     mutant(
+        "sessions/deleted-life-made-again",
+        "A commit deletes a session and makes the same life of it again.",
+        On::Memory,
+        &[("DEL-006", "expected TK-INVALID, the store said yes")],
+    ),
+    mutant(
         "sessions/former-life-passes",
         "A reference to a former life of a session passes.",
         On::Memory,

@@ -137,9 +137,14 @@ async fn made_and_deleted(kit: &Kit) -> Outcome {
     let beside = kit
         .commit()
         .op(Op::CreateSession(kit.new_session(&other)))
-        .op(Op::DeleteSession { session: old, force: false })
+        .op(Op::DeleteSession { session: old.clone(), force: false })
         .op(Op::DeleteSession { session: other, force: false });
     kit.refused(beside, ErrorKind::Invalid).await?;
+    let again = kit
+        .commit()
+        .op(Op::DeleteSession { session: old.clone(), force: false })
+        .op(Op::CreateSession(kit.new_session(&old)));
+    kit.refused(again, ErrorKind::Invalid).await?;
     let old = kit.find("replaced").await?;
     let old = old.ok_or_else(|| crate::verdict::Stop::fail("a refused commit deleted a session"))?;
     kit.delete(&old.session_ref()).await?;

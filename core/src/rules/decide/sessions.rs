@@ -17,6 +17,15 @@ pub(super) fn create(state: &mut State<'_>, new: &NewSession) -> Result<Outcome>
         )
         .with("session", &new.id));
     }
+    let session = SessionRef { id: new.id.clone(), incarnation: new.incarnation };
+    // What was looked up below the one that goes is known under the name of this one.
+    if state.deleted_here(&session) && !mutant::is("sessions/deleted-life-made-again") {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "a life cannot be made again in the commit that deletes it; draw another incarnation",
+        )
+        .with("session", &new.id));
+    }
     let row = SessionRow {
         workspace: state.workspace.clone(),
         id: new.id.clone(),

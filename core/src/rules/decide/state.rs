@@ -112,6 +112,11 @@ impl<'a> State<'a> {
         self.sessions.iter().any(|(known, change)| known == session && *change == SessionChange::New)
     }
 
+    /// Whether this commit deletes the session.
+    pub(super) fn deleted_here(&self, session: &SessionRef) -> bool {
+        self.deleted.contains(session)
+    }
+
     /// Takes a session out of everything that follows and that is to be written.
     pub(super) fn remove_session(&mut self, session: &SessionRef) {
         self.facts.sessions.remove(&session.id);
