@@ -91,6 +91,8 @@ impl Look<'_> {
                 let holder = begins.parent.and_then(|parent| life.segment_at(parent)).map(|at| at.first);
                 self.at(begins.parent_segment == holder, *number, "its segment names another parent segment");
                 self.at(entry.on_path, *number, "a segment begins beside the path");
+                let needed = begins.parent.is_none() || begins.parent != before;
+                self.at(needed, *number, "a segment begins where the path goes on");
                 segment = Some(*number);
                 before = entry.parent;
             }
