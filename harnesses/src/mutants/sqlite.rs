@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sqlite/branches-not-copied",
         "A fork does not get the branches.",
         On::Sqlite,
-        &[("FRK-001", "the path of the session has no segment here")],
+        &[("FRK-001", "the entry lies beside the conversation, so no path leads through it")],
     ),
     mutant(
         "sqlite/commit-in-two-halves",
@@ -270,7 +270,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "A fork lacks the last entry of each slice.",
         On::Sqlite,
         &[
-            ("FRK-008", "the entries of the child"),
+            ("FRK-008", "there is no such entry (session with a run"),
             (
                 "FRK-002",
                 "the store answered: entries of the session are missing; verify the store (after_entry 5, s",
