@@ -97,6 +97,9 @@ impl MemoryStore {
     /// A new, empty store with the machine's clock. [`MemoryOptions`] sets more.
     #[must_use]
     pub fn new() -> Self {
+        if mutant::is("memory/stores-share-rows") {
+            return Self::named("shared");
+        }
         MemoryOptions::new().build()
     }
 

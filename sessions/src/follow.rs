@@ -9,7 +9,7 @@ use turnkeep_core::error::{ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, StreamName, TurnId};
 use turnkeep_core::model::{Entry, Event, VisibilitySet, entry_kind, stream};
 use turnkeep_core::mutant;
-use turnkeep_core::query::{EventQuery, Mark, Order};
+use turnkeep_core::query::{EventQuery, Mark};
 
 use crate::awaitable::awaitable;
 use crate::run::{partial, turn_of};
@@ -122,7 +122,9 @@ impl Follow {
         let streams = self.streams.into_iter().collect::<Result<Vec<_>>>()?;
         let row = self.session.info().await?;
         let turn = match &row.active_run {
-            Some(run) if self.text => turn_of(&self.session, run).await?,
+            Some(run) if self.text => {
+                turn_of(self.session.workspace().base(), self.session.session_ref(), run).await?
+            }
             _ => None,
         };
         let read = match self.from {
@@ -130,7 +132,9 @@ impl Follow {
             None => {
                 let mut place = Place { entry: row.head, ..Place::default() };
                 for name in &streams {
-                    place.events.insert(name.as_str().to_owned(), newest(&self.session, name).await?);
+                    place
+                        .events
+                        .insert(name.as_str().to_owned(), self.session.newest_event(name.as_str()).await?);
                 }
                 place
             }
@@ -271,13 +275,10 @@ impl Following {
     }
 
     async fn new_events(&self, name: &StreamName) -> Result<(Vec<Event>, bool)> {
-        let mut query = query(&self.session, name);
-        query.after = self.read.events.get(name.as_str()).copied();
-        if mutant::is("follow/events-from-the-beginning") {
-            query.after = None;
-        }
-        query.limit = PAGE;
-        let page = self.session.workspace().base().store().events(&query).await?;
+        let known = self.read.events.get(name.as_str()).copied();
+        let after = mutant::either("follow/events-from-the-beginning", None, known);
+        let narrow = |query: &mut EventQuery| (query.after, query.limit) = (after, PAGE);
+        let page = self.session.events(name.as_str(), narrow).await?;
         Ok((page.items, page.next.is_some()))
     }
 }
@@ -293,16 +294,4 @@ impl Place {
             News::Text { .. } => {}
         }
     }
-}
-
-fn query(session: &Session, name: &StreamName) -> EventQuery {
-    EventQuery::new(session.workspace().id().clone(), session.session_ref().clone(), name.clone())
-}
-
-async fn newest(session: &Session, name: &StreamName) -> Result<u64> {
-    let mut query = query(session, name);
-    query.order = Order::Descending;
-    query.limit = 1;
-    let page = session.workspace().base().store().events(&query).await?;
-    Ok(page.items.first().map_or(0, |event| event.number))
 }

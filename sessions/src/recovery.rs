@@ -1,22 +1,20 @@
 //! Recovery: closing the runs that a dead process left behind. By lease first, so that the living are left alone.
 
-use std::collections::BTreeSet;
-
 use turnkeep_core::commit::{Commit, Fence, Op, Takeover};
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EntryKind, EntryNo, RunId, SessionRef, TurnId};
+use turnkeep_core::id::{EntryNo, RunId, SessionRef};
 use turnkeep_core::model::{
     LeaseKey, LeasePurpose, LeaseState, LeaseView, Liveness, Run, RunState, RunStates, SessionState,
-    entry_kind,
 };
 use turnkeep_core::mutant;
-use turnkeep_core::query::{AudienceFilter, EntryQuery, Order, RunQuery, SessionQuery};
+use turnkeep_core::query::{AudienceFilter, RunQuery, SessionQuery};
 
 use crate::awaitable::awaitable;
 use crate::base::{Base, Repeat};
 use crate::claims::{self, ClaimRecord};
 use crate::lease::{granted, release, session_lease};
 use crate::run::close::{Closing, Verdict, closed_by_others};
+use crate::run::turn_of;
 use crate::session::Session;
 
 /// The states of a run that somebody must be executing. Runs that wait for a person hold no lease and are no orphans.
@@ -193,9 +191,7 @@ async fn close_under(
 
 /// Interrupts claims that were made under a lease alone, by somebody who is gone.
 async fn interrupt_claims(base: &Base, report: &mut RecoveryReport) -> Result<()> {
-    let sessions: BTreeSet<SessionRef> =
-        claims::running(base, None).await?.into_iter().map(|claim| claim.session).collect();
-    for session in sessions {
+    for session in claims::sessions_at_work(base).await? {
         match interrupt_claims_of(base, &session).await {
             Ok(claims) => report.claims.extend(claims),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::LeaseLost) => {}
@@ -322,15 +318,6 @@ async fn close(
     let kept_partial = closed.kept_partial;
     let recovered = RecoveredRun { session: session.clone(), run: run.id, from: run.state, kept_partial };
     Ok(Some((recovered, closed.claims, Moved { before, after })))
-}
-
-async fn turn_of(base: &Base, session: &SessionRef, run: &RunId) -> Result<Option<TurnId>> {
-    let mut query = EntryQuery::new(base.workspace().clone(), session.clone());
-    query.kinds = vec![EntryKind::new(entry_kind::TURN_START)?];
-    query.run = Some(run.clone());
-    query.order = Order::Descending;
-    query.limit = 1;
-    Ok(base.store().entries(&query).await?.items.pop().and_then(|entry| entry.turn))
 }
 
 /// Removes sessions whose fork or import was given up by a builder that is gone.

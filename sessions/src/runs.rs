@@ -1,14 +1,15 @@
 //! Reading runs: of one session, or of all of a workspace.
 
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{Collection, IntentId, RecordKey, RunId, StreamName};
+use turnkeep_core::id::{IntentId, RecordKey, RunId};
 use turnkeep_core::model::{Event, Run, RunStates, collection, stream};
-use turnkeep_core::query::{EventQuery, Order, RecordQuery, RunQuery};
+use turnkeep_core::query::{EventQuery, Order, RunQuery};
 use turnkeep_core::{Cursor, Page, mutant};
 
 use crate::awaitable::awaitable;
 use crate::run::Intent;
 use crate::session::Session;
+use crate::state::records;
 use crate::workspace::Workspace;
 
 /// The runs of a session.
@@ -103,20 +104,22 @@ impl Runs {
         Ok(list.limit(1).await?.items.pop())
     }
 
-    /// The accepted request behind a run or its attempts, as it was when it came in.
+    /// The accepted request behind a run or its attempts, as it was when it came in. A fork has runs of the session that
+    /// it came from; their requests are there as long as that session is.
     ///
     /// # Errors
-    /// `NotFound` when the session has none with this id.
+    /// `NotFound` when no run of the session is an attempt at it, or it is gone.
     pub async fn intent(&self, id: &IntentId) -> Result<Intent> {
-        let workspace = self.session.workspace().id().clone();
-        let mut query = RecordQuery::new(workspace, Collection::new(collection::INTENTS)?);
-        query.key = Some(RecordKey::new(id.as_str())?);
-        query.owner = turnkeep_core::query::OwnerFilter::Session(self.session.session_ref().clone());
-        query.limit = 1;
-        let page = self.session.workspace().base().store().records(&query).await?;
-        match page.items.first() {
-            Some(record) => Intent::from_record(record),
-            None => Err(Error::new(ErrorKind::NotFound, "the session has no request with this id")
+        let base = self.session.workspace().base();
+        let found = records::by_key(base, collection::INTENTS, RecordKey::new(id.as_str())?).await?;
+        match found {
+            Some(record)
+                if record.owner.as_ref() == Some(self.session.session_ref())
+                    || self.latest_attempt(id).await?.is_some() =>
+            {
+                Intent::from_record(&record)
+            }
+            _ => Err(Error::new(ErrorKind::NotFound, "the session has no request with this id")
                 .with("session", self.session.id())
                 .with("intent", id)),
         }
@@ -127,10 +130,7 @@ impl Runs {
     /// # Errors
     /// `NotFound` when the session was deleted.
     pub async fn events(&self, after: Option<u64>, limit: u32) -> Result<Page<Event>> {
-        let mut query = self.event_query()?;
-        query.after = after;
-        query.limit = limit;
-        self.session.workspace().base().store().events(&query).await
+        self.session.events(stream::RUNS, |query| (query.after, query.limit) = (after, limit)).await
     }
 
     /// What happened to one run, in order.
@@ -138,11 +138,11 @@ impl Runs {
     /// # Errors
     /// `NotFound` when the session was deleted.
     pub async fn events_of(&self, run: &RunId, after: Option<u64>, limit: u32) -> Result<Page<Event>> {
-        let mut query = self.event_query()?;
-        query.run = Some(run.clone());
-        query.after = after;
-        query.limit = limit;
-        self.session.workspace().base().store().events(&query).await
+        let narrow = |query: &mut EventQuery| {
+            query.run = Some(run.clone());
+            (query.after, query.limit) = (after, limit);
+        };
+        self.session.events(stream::RUNS, narrow).await
     }
 
     /// The number of the newest event; 0 before the first.
@@ -150,16 +150,7 @@ impl Runs {
     /// # Errors
     /// `NotFound` when the session was deleted.
     pub async fn latest_event(&self) -> Result<u64> {
-        let mut query = self.event_query()?;
-        query.order = Order::Descending;
-        query.limit = 1;
-        let page = self.session.workspace().base().store().events(&query).await?;
-        Ok(page.items.first().map_or(0, |event| event.number))
-    }
-
-    fn event_query(&self) -> Result<EventQuery> {
-        let workspace = self.session.workspace().id().clone();
-        Ok(EventQuery::new(workspace, self.session.session_ref().clone(), StreamName::new(stream::RUNS)?))
+        self.session.newest_event(stream::RUNS).await
     }
 }
 

@@ -235,8 +235,9 @@ impl<E: Engine> Writer<E> {
 
     /// The commits at the head of the inbox, as many as fit in a group.
     fn take_group(&self, inbox: &mut VecDeque<Job<E>>) -> Vec<Pending> {
-        let mut members = Vec::with_capacity(inbox.len().min(self.group));
-        while members.len() < self.group {
+        let most = mutant::either("committer/each-syncs-alone", 1, self.group);
+        let mut members = Vec::with_capacity(inbox.len().min(most));
+        while members.len() < most {
             match inbox.pop_front() {
                 Some(Job::Commit(member)) => members.push(member),
                 Some(other) => {

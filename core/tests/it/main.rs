@@ -5,6 +5,8 @@
 mod against_model;
 mod along_the_way;
 mod bench;
+#[cfg(feature = "mutants")]
+mod breaks;
 mod cases;
 mod committer;
 mod compare;

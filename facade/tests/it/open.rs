@@ -170,8 +170,14 @@ async fn stores_are_opened_by_url() {
 #[cfg(feature = "memory")]
 #[tokio::test]
 async fn memory_stores_are_new_and_empty() {
-    let store = open_store("memory:").await.unwrap();
-    assert_eq!(store.info().name, "memory");
+    let (one, two) = (open_store("memory:").await.unwrap(), open_store("memory:").await.unwrap());
+    assert_eq!((one.info().name, two.info().name), ("memory", "memory"));
+    let id = || turnkeep::WorkspaceId::new("w").unwrap();
+    let ws = turnkeep::Workspace::open(one, id()).await.unwrap();
+    ws.sessions().create().await.unwrap();
+    let other = turnkeep::Workspace::open(two, id()).await.unwrap();
+    assert_eq!(ws.sessions().list().count().await.unwrap(), 1);
+    assert_eq!(other.sessions().list().count().await.unwrap(), 0);
 }
 
 #[cfg(not(feature = "memory"))]

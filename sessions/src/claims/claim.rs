@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use turnkeep_core::commit::Expect;
+use turnkeep_core::commit::{Expect, Outcome};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{RecordKey, RunId, SessionRef, TurnId};
 use turnkeep_core::model::LeaseName;
 use turnkeep_core::{Fence, Payload};
 
+use super::find;
 use super::record::{Body, ClaimRecord};
 use super::state::{ClaimState, Effect, may_be_claimed};
-use super::{find, interrupted_in_effect};
 use crate::awaitable::awaitable;
 use crate::lease::Hold;
 use crate::message::ToolCall;
 use crate::run::RunError;
 use crate::session::{Plan, Session};
-
-/// How often a claim is tried again after somebody else changed its record.
-const TRIES: u32 = 5;
+use crate::state::records;
 
 /// A tool call to be claimed; await it.
 #[derive(Debug)]
@@ -87,45 +85,40 @@ impl ClaimTool {
     }
 
     async fn go(self) -> Result<Claiming> {
-        let (key, hold) = (self.key?, self.hold?);
-        let mine = self.session.session_ref();
-        let epoch = epoch_of(&hold, mine)?;
-        for _ in 0..TRIES {
-            let found = find(self.session.workspace().base(), &key).await?;
-            let (body, expect) = match found {
-                None => (Body { attempts: 1, epoch, ..self.body.clone() }, Expect::Absent),
-                Some(record) => {
-                    let state = if interrupted_in_effect(&record, mine, epoch) {
-                        ClaimState::Interrupted
-                    } else {
-                        record.state
-                    };
-                    // What was said first holds: nobody makes a side effect repeatable by calling it read-only.
-                    if record.session != *mine || !may_be_claimed(state, record.effect) {
-                        return Ok(Claiming::Lost(Box::new(ClaimRecord { state, ..record })));
-                    }
-                    let attempts = record.attempts.saturating_add(1);
-                    let body = Body { attempts, epoch, effect: record.effect, ..self.body.clone() };
-                    (body, Expect::Version(record.version))
-                }
-            };
-            let op = body.put(&key, mine, ClaimState::Running, expect)?;
-            let plan = Plan::new(move |_| Ok(vec![op.clone()])).hold(hold.clone()).at_any_leaf();
-            match self.session.write(plan).await {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::VersionConflict => continue,
-                Err(error) => return Err(error),
-            }
-            let record = find(self.session.workspace().base(), &key).await?;
-            if let Some(record) = record.filter(|record| record.state == ClaimState::Running) {
-                let record = Box::new(record);
-                return Ok(Claiming::Won(Claim { session: self.session, hold, record }));
-            }
-        }
-        Err(Error::new(ErrorKind::Busy, "others keep changing the claim").with("key", &key))
+        let Self { session, key, hold, body } = self;
+        let (key, hold) = (key?, hold?);
+        let epoch = epoch_of(&hold, session.session_ref())?;
+        let body = Body { epoch, ..body };
+        records::again(|| attempt(&session, &key, &hold, &body)).await
     }
 }
 awaitable!(ClaimTool => Result<Claiming>);
+
+async fn attempt(session: &Session, key: &RecordKey, hold: &Arc<Hold>, wish: &Body) -> Result<Claiming> {
+    let (base, mine) = (session.workspace().base(), session.session_ref());
+    let now = base.now();
+    let (attempts, effect, expect, since) = match find(base, key).await? {
+        None => (1, wish.effect, Expect::Absent, now),
+        Some(record) => {
+            let record = record.in_effect(mine, Some(wish.epoch));
+            if record.session != *mine || !may_be_claimed(record.state, record.effect) {
+                return Ok(Claiming::Lost(Box::new(record)));
+            }
+            // What was said first holds: nobody makes a side effect repeatable by calling it read-only.
+            let expect = Expect::Version(record.version);
+            (record.attempts.saturating_add(1), record.effect, expect, record.created_at)
+        }
+    };
+    let body = Body { attempts, effect, ..wish.clone() };
+    let op = body.put(key, mine, ClaimState::Running, expect)?;
+    let plan = Plan::new(move |_| Ok(vec![op.clone()])).hold(hold.clone()).at_any_leaf();
+    let written = session.write(plan).await?;
+    let Some(Outcome::Record { version, .. }) = written.receipt.outcomes.get(written.first) else {
+        return Err(Error::new(ErrorKind::Corrupt, "the receipt of the claim names no record"));
+    };
+    let record = body.record(key.clone(), mine.clone(), ClaimState::Running, (since, now), *version);
+    Ok(Claiming::Won(Claim { session: session.clone(), hold: hold.clone(), record: Box::new(record) }))
+}
 
 impl Claiming {
     /// The claim, if it was won.
@@ -178,7 +171,7 @@ impl Claim {
 }
 
 /// The epoch of the session's own lease.
-fn epoch_of(hold: &Hold, session: &SessionRef) -> Result<u64> {
+pub(super) fn epoch_of(hold: &Hold, session: &SessionRef) -> Result<u64> {
     let name = LeaseName::Session(session.clone());
     let fence: Option<&Fence> = hold.fences().iter().find(|fence| fence.name == name);
     fence.map(|fence| fence.epoch).ok_or_else(|| {

@@ -8,11 +8,13 @@ mod claim;
 mod record;
 mod state;
 
+use std::collections::BTreeSet;
+
 use turnkeep_core::commit::{Commit, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{Collection, RecordKey, SessionRef, TurnId};
-use turnkeep_core::model::collection;
-use turnkeep_core::query::{OwnerFilter, RecordQuery};
+use turnkeep_core::id::{RecordKey, SessionRef, TurnId};
+use turnkeep_core::model::{Record, collection};
+use turnkeep_core::query::{DEFAULT_LIMIT, RecordQuery};
 use turnkeep_core::{Cursor, Fence, Page, mutant};
 
 pub use claim::{Claim, ClaimTool, Claiming};
@@ -22,9 +24,11 @@ pub use state::{ClaimState, Effect};
 use crate::awaitable::awaitable;
 use crate::base::{Base, Repeat};
 use crate::session::{Plan, Session};
+use crate::state::records;
+use claim::epoch_of;
 
-/// Claims that one commit interrupts at most. More are interrupted in effect, and by the next recovery.
-const AT_ONCE: u32 = 500;
+/// Claims of one page of a walk.
+const PAGE: u32 = 1_000;
 
 /// The claims of a session.
 #[derive(Clone, Debug)]
@@ -37,7 +41,9 @@ pub struct Claims {
 #[must_use = "nothing is read until this is awaited"]
 pub struct ListClaims {
     session: Session,
-    query: Result<RecordQuery>,
+    state: Option<ClaimState>,
+    limit: u32,
+    cursor: Option<Cursor>,
 }
 
 impl Session {
@@ -63,7 +69,8 @@ impl Claims {
         ClaimTool::new(self.session.clone(), key.as_ref(), hold)
     }
 
-    /// The claim with this key, whichever session it belongs to.
+    /// The claim with this key, whichever session it belongs to, as it is recorded: one whose executor is gone is said to
+    /// run until a recovery, a person or somebody who claims it finds that out.
     ///
     /// # Errors
     /// `Invalid` or `TooLarge` for a text that can be no key.
@@ -73,8 +80,7 @@ impl Claims {
 
     /// The claims of this session, in the order in which they were made.
     pub fn list(&self) -> ListClaims {
-        let owner = OwnerFilter::Session(self.session.session_ref().clone());
-        ListClaims { session: self.session.clone(), query: query(self.session.workspace().base(), owner) }
+        ListClaims { session: self.session.clone(), state: None, limit: DEFAULT_LIMIT, cursor: None }
     }
 
     /// Lets an interrupted tool call be claimed once more: a person's decision, because it may have had its effect.
@@ -100,28 +106,32 @@ impl Claims {
     /// # Errors
     /// `LeaseHeld` while somebody else works on the session; `VersionConflict` when one was decided meanwhile.
     pub async fn abandon_interrupted(&self, turn: Option<&TurnId>) -> Result<u32> {
-        let (mut given_up, mut cursor) = (0, None);
-        loop {
-            let mut list = self.list().state(ClaimState::Interrupted).limit(AT_ONCE);
-            if let Some(cursor) = cursor.take() {
-                list = list.cursor(cursor);
-            }
-            let page = list.await?;
-            let ops = page
-                .items
-                .iter()
-                .filter(|record| turn.is_none_or(|turn| record.turn.as_ref() == Some(turn)))
-                .map(|record| record.moved(ClaimState::Abandoned, |_| {}))
-                .collect::<Result<Vec<Op>>>()?;
-            if !ops.is_empty() {
-                given_up += u32::try_from(ops.len()).unwrap_or(u32::MAX);
-                self.session.write(Plan::new(move |_| Ok(ops.clone())).at_any_leaf()).await?;
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                return Ok(given_up);
+        let mut given_up = 0;
+        for state in [ClaimState::Interrupted, ClaimState::Running] {
+            let mut cursor = None;
+            loop {
+                let mut list = self.list().state(state).limit(records::AT_ONCE);
+                list.cursor = cursor.take();
+                let page = list.await?;
+                let ops = page
+                    .items
+                    .into_iter()
+                    .map(|record| self.in_effect(record))
+                    .filter(|record| record.state == ClaimState::Interrupted)
+                    .filter(|record| turn.is_none_or(|turn| record.turn.as_ref() == Some(turn)))
+                    .map(|record| record.moved(ClaimState::Abandoned, |_| {}))
+                    .collect::<Result<Vec<Op>>>()?;
+                if !ops.is_empty() {
+                    given_up += u32::try_from(ops.len()).unwrap_or(u32::MAX);
+                    self.session.write(Plan::new(move |_| Ok(ops.clone())).at_any_leaf()).await?;
+                }
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
+                }
             }
         }
+        Ok(given_up)
     }
 
     async fn decide(&self, key: &str, to: ClaimState) -> Result<()> {
@@ -132,73 +142,83 @@ impl Claims {
                 .with("session", self.session.id())
                 .with("key", key)
         })?;
-        let op = record.moved(to, |_| {})?;
+        let op = self.in_effect(record).moved(to, |_| {})?;
         self.session.write(Plan::new(move |_| Ok(vec![op.clone()])).at_any_leaf()).await.map(drop)
+    }
+
+    /// A claim as it stands for whoever may write to the session now. The commit is refused if that is not us.
+    fn in_effect(&self, record: ClaimRecord) -> ClaimRecord {
+        let mine = self.session.session_ref();
+        let epoch = self.session.own_hold().and_then(|hold| epoch_of(&hold, mine).ok());
+        record.in_effect(mine, epoch)
     }
 }
 
 impl ListClaims {
     /// Only in this state.
     pub fn state(mut self, state: ClaimState) -> Self {
-        self.query = self.query.and_then(|mut query| {
-            query.status = Some(state.status()?);
-            Ok(query)
-        });
+        self.state = Some(state);
         self
     }
 
     /// At most this many in one page; 100 by default.
     pub fn limit(mut self, limit: u32) -> Self {
-        if let Ok(query) = &mut self.query {
-            query.limit = limit;
-        }
+        self.limit = limit;
         self
     }
 
     /// Where a page before ended.
     pub fn cursor(mut self, cursor: Cursor) -> Self {
-        if let Ok(query) = &mut self.query {
-            query.cursor = Some(cursor);
-        }
+        self.cursor = Some(cursor);
         self
     }
 
     async fn go(self) -> Result<Page<ClaimRecord>> {
-        if !self.session.is_stored() {
-            return Ok(Page::empty());
-        }
-        let page = self.session.workspace().base().store().records(&self.query?).await?;
-        let items = page.items.into_iter().map(ClaimRecord::read).collect::<Result<_>>()?;
-        Ok(Page { items, next: page.next, total: page.total })
+        let Self { session, state, limit, cursor } = self;
+        let status = state.map(ClaimState::status).transpose()?;
+        let page = records::owned(&session, collection::TOOL_CLAIMS, |query| {
+            query.status = status;
+            query.limit = limit;
+            query.cursor = cursor;
+        })
+        .await?;
+        Ok(Page { items: read_all(page.items)?, next: page.next, total: page.total })
     }
 }
 awaitable!(ListClaims => Result<Page<ClaimRecord>>);
 
-fn query(base: &Base, owner: OwnerFilter) -> Result<RecordQuery> {
-    let mut query = RecordQuery::new(base.workspace().clone(), Collection::new(collection::TOOL_CLAIMS)?);
-    query.owner = owner;
-    Ok(query)
+fn read_all(records: Vec<Record>) -> Result<Vec<ClaimRecord>> {
+    records.into_iter().map(ClaimRecord::read).collect()
 }
 
 async fn find(base: &Base, key: &RecordKey) -> Result<Option<ClaimRecord>> {
-    let mut query = query(base, OwnerFilter::Any)?;
-    query.key = Some(key.clone());
-    query.limit = 1;
-    base.store().records(&query).await?.items.into_iter().next().map(ClaimRecord::read).transpose()
+    records::by_key(base, collection::TOOL_CLAIMS, key.clone()).await?.map(ClaimRecord::read).transpose()
 }
 
-/// Whether a claim that is said to run belongs to an earlier holder of the lease that one holds.
-fn interrupted_in_effect(record: &ClaimRecord, mine: &SessionRef, epoch: u64) -> bool {
-    record.state == ClaimState::Running && record.session == *mine && record.epoch != epoch
+/// The claims of a session that are said to run, as many as one commit may change.
+pub(crate) async fn running(base: &Base, session: &SessionRef) -> Result<Vec<ClaimRecord>> {
+    let status = ClaimState::Running.status()?;
+    let narrow = |query: &mut RecordQuery| {
+        query.status = Some(status);
+        query.limit = records::AT_ONCE;
+    };
+    read_all(records::owned_by(base, session, collection::TOOL_CLAIMS, narrow).await?.items)
 }
 
-/// The claims that are said to run: of a session, or of all sessions.
-pub(crate) async fn running(base: &Base, session: Option<&SessionRef>) -> Result<Vec<ClaimRecord>> {
-    let owner = session.cloned().map_or(OwnerFilter::Any, OwnerFilter::Session);
-    let mut query = query(base, owner)?;
+/// The sessions with claims that are said to run.
+pub(crate) async fn sessions_at_work(base: &Base) -> Result<BTreeSet<SessionRef>> {
+    let mut query = records::query(base, collection::TOOL_CLAIMS)?;
     query.status = Some(ClaimState::Running.status()?);
-    query.limit = AT_ONCE;
-    base.store().records(&query).await?.items.into_iter().map(ClaimRecord::read).collect()
+    query.limit = PAGE;
+    let mut sessions = BTreeSet::new();
+    loop {
+        let page = base.store().records(&query).await?;
+        sessions.extend(page.items.into_iter().filter_map(|record| record.owner));
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            return Ok(sessions);
+        }
+    }
 }
 
 /// The ops that interrupt claims, for whoever holds the lease of their session.
@@ -215,12 +235,32 @@ pub(crate) async fn interrupt_left_behind(
     session: &SessionRef,
     fences: Vec<Fence>,
 ) -> Result<Vec<ClaimRecord>> {
-    let claims = running(base, Some(session)).await?;
-    let mut commit =
-        Commit::new(base.workspace().clone()).request(base.request_in_session(Repeat::default(), session)?);
-    commit.ops = interrupt_ops(&claims)?;
-    commit.ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
-    commit.fences = fences;
-    base.commit(commit).await?;
-    Ok(claims)
+    let mut interrupted = Vec::new();
+    loop {
+        let claims = running(base, session).await?;
+        let last = claims.len() < records::AT_ONCE as usize || mutant::is("claims/left-running");
+        let mut commit = Commit::new(base.workspace().clone())
+            .request(base.request_in_session(Repeat::default(), session)?);
+        commit.ops = interrupt_ops(&claims)?;
+        if last {
+            commit.ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
+        }
+        commit.fences.clone_from(&fences);
+        if !commit.ops.is_empty() {
+            base.commit(commit).await?;
+        }
+        interrupted.extend(claims);
+        if last {
+            return Ok(interrupted);
+        }
+    }
+}
+
+/// Interrupts what the last commit of a holder had no room for, `named` being what it had. The lease is given back by then, so that they
+/// count as interrupted in any case; whoever comes next may be faster.
+pub(crate) async fn interrupt_rest(base: &Base, session: &SessionRef, named: usize) -> Vec<ClaimRecord> {
+    if named < records::AT_ONCE as usize {
+        return Vec::new();
+    }
+    interrupt_left_behind(base, session, Vec::new()).await.unwrap_or_default()
 }

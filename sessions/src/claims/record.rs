@@ -1,14 +1,15 @@
 //! A claim as it is stored, and as it is read.
 
 use serde::{Deserialize, Serialize};
-use turnkeep_core::commit::{Expect, Op, Put};
+use turnkeep_core::commit::{Expect, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{Collection, RecordKey, RunId, SessionRef, TurnId};
+use turnkeep_core::id::{RecordKey, RunId, SessionRef, TurnId};
 use turnkeep_core::model::{Record, Version, collection};
 use turnkeep_core::{Payload, Timestamp};
 
 use super::state::{ClaimState, Effect};
 use crate::run::RunError;
+use crate::state::records;
 
 /// The execution of one tool call, as it is recorded.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,28 +83,24 @@ impl Body {
         state: ClaimState,
         expect: Expect,
     ) -> Result<Op> {
-        Ok(Op::PutRecord(Put {
-            collection: Collection::new(collection::TOOL_CLAIMS)?,
-            key: key.clone(),
-            owner: Some(session.clone()),
-            status: Some(state.status()?),
-            expect,
-            payload: Payload::from_value(self)?,
-        }))
+        let status = Some(state.status()?);
+        records::put(collection::TOOL_CLAIMS, key.clone(), Some(session), status, expect, self)
     }
-}
 
-impl ClaimRecord {
-    pub(super) fn read(record: Record) -> Result<Self> {
-        let Body { effect, tool, call, arguments, meta, run, turn, result, error, attempts, epoch } =
-            record.payload.parse()?;
-        let session = record.owner.ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "the claim belongs to no session").with("key", &record.key)
-        })?;
-        Ok(Self {
-            state: ClaimState::from_status(record.status.as_ref())?,
-            key: record.key,
+    /// The record of it, made and changed at these times.
+    pub(super) fn record(
+        self,
+        key: RecordKey,
+        session: SessionRef,
+        state: ClaimState,
+        (created_at, updated_at): (Timestamp, Timestamp),
+        version: Version,
+    ) -> ClaimRecord {
+        let Self { effect, tool, call, arguments, meta, run, turn, result, error, attempts, epoch } = self;
+        ClaimRecord {
+            key,
             session,
+            state,
             effect,
             tool,
             call,
@@ -114,11 +111,32 @@ impl ClaimRecord {
             result,
             error,
             attempts,
-            created_at: record.created_at,
-            updated_at: record.updated_at,
+            created_at,
+            updated_at,
             epoch,
-            version: record.version,
-        })
+            version,
+        }
+    }
+}
+
+impl ClaimRecord {
+    pub(super) fn read(record: Record) -> Result<Self> {
+        let body: Body = record.payload.parse()?;
+        let session = record.owner.ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the claim belongs to no session").with("key", &record.key)
+        })?;
+        let state = ClaimState::from_status(record.status.as_ref())?;
+        let times = (record.created_at, record.updated_at);
+        Ok(body.record(record.key, session, state, times, record.version))
+    }
+
+    /// As it stands for who may write to the session `mine`, under this holding of its lease or under none: one that is said
+    /// to run under another holding belongs to somebody who is gone.
+    pub(super) fn in_effect(mut self, mine: &SessionRef, epoch: Option<u64>) -> Self {
+        if self.state == ClaimState::Running && self.session == *mine && epoch != Some(self.epoch) {
+            self.state = ClaimState::Interrupted;
+        }
+        self
     }
 
     pub(super) fn body(&self) -> Body {

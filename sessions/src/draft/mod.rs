@@ -129,7 +129,7 @@ impl Draft {
         run: Option<&RunId>,
         turn: Option<&TurnId>,
     ) -> Result<NewEntry> {
-        let body = self.body.map_err(|fault| copy_of(&fault))?;
+        let body = self.body.map_err(|fault| fault.duplicate())?;
         let mut entry = NewEntry::new(body.kind, self.at.unwrap_or(now), body.payload);
         entry.parent = Parent::Leaf;
         if entry.kind.as_str() == entry_kind::COMPACTION && mutant::is("compactions/begin-anew") {
@@ -168,13 +168,6 @@ impl Body {
         }
         Ok(self)
     }
-}
-
-/// Errors do not clone; this one says the same.
-fn copy_of(error: &Error) -> Error {
-    error
-        .context()
-        .fold(Error::new(error.kind(), error.message()), |copy, (name, value)| copy.with(name, value))
 }
 
 impl From<Message> for Draft {

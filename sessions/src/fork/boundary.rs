@@ -1,10 +1,10 @@
 //! Where a session may be forked: after a turn that is closed, with no tool call left open, and not before a turn was
-//! completed.
+//! completed. What a model said outside of any turn completes one: imported conversations have no boundaries.
 
 use std::collections::HashMap;
 
 use turnkeep_core::error::{Error, ErrorKind, ForkReason, Result};
-use turnkeep_core::id::{EntryKind, EntryNo, RunId, TurnId};
+use turnkeep_core::id::{EntryKind, EntryNo, Role, RunId, TurnId};
 use turnkeep_core::model::{
     Entry, ForkKind, ForkOrigin, RunState, SessionRow, VisibilitySet, entry_kind, role,
 };
@@ -48,17 +48,17 @@ pub(super) async fn find(session: &Session, row: &SessionRow, at: Option<EntryNo
     }
     let asked = at.unwrap_or(head);
     let turns = turns_until(session, asked).await?;
-    let boundary = match turns.open.as_slice() {
-        [] => asked,
+    let (boundary, completes) = match turns.open.as_slice() {
+        [] => (asked, false),
         [(turn, _)] if at.is_some() => end_after(session, turn, asked).await?,
         [(turn, _), ..] => return Err(inside(session, turn, asked)),
     };
-    if !turns.completed && boundary == asked {
+    if !turns.completed && !completes && !answered_outside(session, boundary).await? {
         return Err(no_completed_turn(session));
     }
     let leaf = if at.is_some() { on_path(session, boundary).await? } else { row.path.leaf };
     if let Some(leaf) = leaf {
-        no_open_call(session, leaf).await?;
+        no_open_call(session, leaf, boundary).await?;
     }
     let kind = if at.is_some() { ForkKind::Message } else { ForkKind::Session };
     Ok(Cut { origin: ForkOrigin { kind, boundary, seed_length: boundary.get() }, leaf })
@@ -69,7 +69,8 @@ pub(super) fn refused(session: &Session, reason: ForkReason, message: &str) -> E
 }
 
 fn no_completed_turn(session: &Session) -> Error {
-    let message = "no turn of the session was completed up to there; there is nothing to go on from";
+    let message =
+        "no turn of the session was completed up to there; fork after an answer, or make a new session";
     refused(session, ForkReason::NoCompletedTurn, message)
 }
 
@@ -130,8 +131,54 @@ async fn turns_until(session: &Session, last: EntryNo) -> Result<Turns> {
     Ok(Turns { open, completed })
 }
 
-/// The last words of a turn stand for its end: people name what they read, not the machinery behind it.
-async fn end_after(session: &Session, turn: &TurnId, at: EntryNo) -> Result<EntryNo> {
+/// Whether a model said something outside of any turn, up to an entry.
+async fn answered_outside(session: &Session, last: EntryNo) -> Result<bool> {
+    let outside = |entry: &Entry| entry.turn.is_none() && entry.run.is_none();
+    any_message(session, role::ASSISTANT, (None, last.next()), outside).await
+}
+
+/// Whether one of the calls is answered after an entry. A message that cannot be read answers nothing.
+async fn answered_after(session: &Session, calls: &[String], boundary: EntryNo) -> Result<bool> {
+    let answers = |entry: &Entry| {
+        let message = Message::from_entry(entry).ok();
+        message.is_some_and(|message| message.results().any(|result| calls.contains(&result.call_id)))
+    };
+    any_message(session, role::TOOL, (Some(boundary), None), answers).await
+}
+
+/// Whether a message of a role between two numbers is such a one.
+async fn any_message(
+    session: &Session,
+    role: &str,
+    (after, before): (Option<EntryNo>, Option<EntryNo>),
+    is: impl Fn(&Entry) -> bool,
+) -> Result<bool> {
+    let (kind, role) = (EntryKind::new(entry_kind::MESSAGE)?, Role::new(role)?);
+    let mut cursor = None;
+    loop {
+        let (kind, role, from) = (kind.clone(), role.clone(), cursor.take());
+        let page = session
+            .entries(move |query| {
+                query.kinds = vec![kind];
+                query.roles = vec![role];
+                (query.after, query.before) = (after, before);
+                query.limit = PAGE;
+                query.cursor = from;
+            })
+            .await?;
+        if page.items.iter().any(&is) {
+            return Ok(true);
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(false);
+        }
+    }
+}
+
+/// The last words of a turn stand for its end: people name what they read, not the machinery behind it. Answers the end,
+/// and whether the turn is completed with it.
+async fn end_after(session: &Session, turn: &TurnId, at: EntryNo) -> Result<(EntryNo, bool)> {
     let (key, of) = (end_key(turn)?, turn.clone());
     let found = session.entries(move |query| query.key = Some(key)).await?.items;
     let Some(end) = found.into_iter().next() else { return Err(inside(session, turn, at)) };
@@ -148,10 +195,7 @@ async fn end_after(session: &Session, turn: &TurnId, at: EntryNo) -> Result<Entr
     if !between.is_empty() {
         return Err(inside(session, &of, at));
     }
-    if status != TurnStatus::Completed && !turns_until(session, end.number).await?.completed {
-        return Err(no_completed_turn(session));
-    }
-    Ok(end.number)
+    Ok((end.number, status == TurnStatus::Completed))
 }
 
 /// The entry of a path that a boundary stands for: labels and partials stand beside one.
@@ -160,10 +204,12 @@ async fn on_path(session: &Session, number: EntryNo) -> Result<Option<EntryNo>> 
     Ok(if entry.on_path { Some(number) } else { entry.parent })
 }
 
-/// Refuses a path that ends between a tool call and its result. What replay leaves out does not count.
-async fn no_open_call(session: &Session, leaf: EntryNo) -> Result<()> {
+/// Refuses a path that ends between a tool call and its result. What replay leaves out does not count, and neither does a
+/// call that was passed over in the conversation and never answered.
+async fn no_open_call(session: &Session, leaf: EntryNo, boundary: EntryNo) -> Result<()> {
     let kind = EntryKind::new(entry_kind::MESSAGE)?;
     let mut answered: Vec<String> = Vec::new();
+    let mut passed_over = false;
     let mut verdicts: HashMap<RunId, bool> = HashMap::new();
     let mut cursor = None;
     loop {
@@ -196,8 +242,15 @@ async fn no_open_call(session: &Session, leaf: EntryNo) -> Result<()> {
             if message.is_from(role::TOOL) {
                 continue;
             }
-            let open = message.tool_calls().any(|call| !answered.contains(&call.id));
-            if open && !message.is_from(role::USER) && !mutant::is("fork/between-call-and-result") {
+            if message.is_from(role::USER) {
+                passed_over = true;
+                continue;
+            }
+            let calls = message.tool_calls().map(|call| call.id.clone());
+            let open: Vec<String> = calls.filter(|call| !answered.contains(call)).collect();
+            let splits =
+                !open.is_empty() && (!passed_over || answered_after(session, &open, boundary).await?);
+            if splits && !mutant::is("fork/between-call-and-result") {
                 return Err(refused(
                     session,
                     ForkReason::InvalidBoundary,

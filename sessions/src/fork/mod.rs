@@ -12,7 +12,7 @@ use turnkeep_core::commit::{Fingerprint, Request, RequestId, SessionPatch};
 use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, ForkReason, Result};
 use turnkeep_core::id::{EntryNo, SessionId, SessionRef};
-use turnkeep_core::limits::SLICE_ROWS;
+use turnkeep_core::limits::{COLUMN_BYTES, SLICE_ROWS};
 use turnkeep_core::model::{ForkOrigin, Profile, SessionRow, Title, TitleSource};
 use turnkeep_core::{Fence, Payload, mutant};
 
@@ -21,7 +21,8 @@ use crate::base::Base;
 use crate::keeper::Queue;
 use crate::lease::release;
 use crate::recovery;
-use crate::session::Session;
+use crate::run::partial::beginning;
+use crate::session::{Session, displayed};
 use crate::transfer::builder::{Begun, Builder, Site, again, begin};
 use boundary::{Cut, find, refused};
 
@@ -33,7 +34,7 @@ const SLICE_TIME: Duration = Duration::from_millis(20);
 /// The display name of a fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ForkTitle {
-    /// That of the source with ` (fork)` after it; none if the source has none.
+    /// That of the source with ` (fork)` after it, cut if it would be too long; none if the source has none.
     #[default]
     Marked,
     /// That of the source.
@@ -181,16 +182,22 @@ async fn try_cut(source: &Session, at: Option<EntryNo>) -> Result<(SessionRow, C
     Ok((row, cut))
 }
 
+/// A title that says that it is a fork's. It has to fit where the source's did.
+fn marked(title: &str) -> String {
+    const MARK: &str = " (fork)";
+    format!("{}{MARK}", beginning(title, COLUMN_BYTES - MARK.len()))
+}
+
 /// What is said of the child: where it came from, and what it has in common with its source.
 fn profile(source: &SessionRow, cut: &Cut, title: ForkTitle) -> Result<Profile> {
     let of_source = source.profile.title.clone();
     let title = match title {
         ForkTitle::Marked => {
-            of_source.map(|title| Title { text: format!("{} (fork)", title.text), source: TitleSource::Auto })
+            of_source.map(|title| Title { text: marked(&title.text), source: TitleSource::Auto })
         }
         ForkTitle::Same => of_source,
         ForkTitle::Untitled => None,
-        ForkTitle::Given(text) => Some(Title { text, source: TitleSource::Manual }),
+        ForkTitle::Given(text) => displayed(Title { text, source: TitleSource::Manual }),
     };
     Ok(Profile {
         title,

@@ -11,7 +11,7 @@ use turnkeep_core::model::{self, LeasePurpose, RunState, Visibility, entry_kind,
 use turnkeep_core::{Payload, Timestamp, mutant};
 
 use super::care::AdmissionCare;
-use super::close::{run_event, start_key};
+use super::close::{TURN_BYTES, run_event, start_key};
 use super::intent::Accepted;
 use super::{Run, Stage};
 use crate::awaitable::awaitable;
@@ -21,6 +21,7 @@ use crate::lease::{Hold, granted, session_lease};
 use crate::message::Message;
 use crate::recovery;
 use crate::session::{Plan, Session, append_ops};
+use crate::sessions::path_text;
 
 /// A run to be begun; await it.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub struct BeginRun {
     accepted: Accepted,
     more: Vec<Draft>,
     request: Result<Option<RequestId>>,
+    fault: Option<Error>,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +105,7 @@ impl BeginRun {
             accepted: Accepted::default(),
             more: Vec::new(),
             request: Ok(None),
+            fault: None,
         }
     }
 
@@ -112,13 +115,14 @@ impl BeginRun {
         self
     }
 
-    /// Gives the turn this id; the run's by default.
+    /// Gives the turn this id, of 245 bytes at most; the run's by default, if it fits.
     pub fn turn(mut self, turn: TurnId) -> Self {
         self.turn = Some(turn);
         self
     }
 
-    /// Gives the accepted request this id, unique in the workspace. Not for a retry, which has one.
+    /// Gives the accepted request this id, unique in the workspace. One that is taken is refused with `AlreadyExists`. Not
+    /// for a retry, which has one.
     pub fn intent(mut self, intent: IntentId) -> Self {
         self.intent = Some(intent);
         self
@@ -144,7 +148,10 @@ impl BeginRun {
 
     /// The working directory.
     pub fn work_dir(mut self, work_dir: impl AsRef<Path>) -> Self {
-        self.accepted.work_dir = Some(work_dir.as_ref().to_string_lossy().into_owned());
+        match path_text(work_dir.as_ref().to_owned()) {
+            Ok(text) => self.accepted.work_dir = Some(text),
+            Err(error) => self.fault = Some(error),
+        }
         self
     }
 
@@ -197,8 +204,12 @@ impl BeginRun {
     ///
     /// # Errors
     /// `StaleLeaf` when another writer was first; `LeaseHeld` or `ActiveRun` while another run executes or waits;
-    /// `VersionConflict` for a retry of an attempt that is not the newest.
+    /// `VersionConflict` for a retry of an attempt that is not the newest; `RunState` for a retry of one that was answered; `Invalid` for a working directory without a
+    /// UTF-8 form.
     pub async fn admit(mut self) -> Result<Admission> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         let request = std::mem::replace(&mut self.request, Ok(None))?;
         match self.attempt(request.clone(), Takeover::IfExpired).await {
             Err(error) if recovery::may_help(error.kind()) => {
@@ -223,7 +234,7 @@ impl BeginRun {
         let plan = Plan::new(move |now| ops.ops(now))
             .repeat(Repeat { id: request, fingerprint })
             .arm(move |commit: &Commit, first| care.arm(commit, first));
-        let written = self.session.write(plan).await?;
+        let written = self.session.write(plan).await.map_err(|refused| blueprint.explain(refused))?;
         if written.earlier {
             let entries = written.receipt.entries(written.first + blueprint.append_op()).collect();
             return repeated(&self.session, written.session, entries).await;
@@ -244,6 +255,7 @@ impl BeginRun {
         };
         let turn = match &self.turn {
             Some(turn) => turn.clone(),
+            None if run.as_str().len() > TURN_BYTES => TurnId::new(base.fresh_id()?)?,
             None => TurnId::new(run.as_str())?,
         };
         let grant = base.grant(
@@ -275,6 +287,10 @@ impl BeginRun {
     /// The request and the input of an earlier attempt.
     async fn before(&self, run: &RunId) -> Result<(IntentId, Draft)> {
         let row = self.session.runs().get(run).await?;
+        if row.state == RunState::Completed && row.error.is_none() {
+            let message = "the run was completed, so there is nothing to try again; begin a new one";
+            return Err(Error::new(ErrorKind::RunState, message).with("run", run));
+        }
         let intent = row.intent.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, "the run has no recorded request to try again").with("run", run)
         })?;
@@ -335,6 +351,15 @@ async fn repeated(asked: &Session, session: SessionRef, entries: Vec<EntryNo>) -
 }
 
 impl Blueprint {
+    /// The only record that a first attempt makes is its request.
+    fn explain(&self, refused: Error) -> Error {
+        if refused.kind() != ErrorKind::VersionConflict || self.after.is_some() {
+            return refused;
+        }
+        let message = "a request with this id was accepted before; try its run again, or give another id";
+        Error::new(ErrorKind::AlreadyExists, message).with("intent", &self.intent)
+    }
+
     /// Where the append stands among the ops.
     fn append_op(&self) -> usize {
         if self.after.is_none() { 3 } else { 2 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use turnkeep_core::commit::{Commit, NewEvent, OnKey, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKey, EventKind, RunId, SessionRef, StreamName, TurnId};
+use turnkeep_core::limits::ID_BYTES;
 use turnkeep_core::model::{RunState, RunStates, Visibility, stream};
-use turnkeep_core::query::EventQuery;
 use turnkeep_core::{Fence, Payload, Receipt, Timestamp, mutant};
 
 use super::{RunError, partial};
@@ -186,19 +186,21 @@ impl Closing {
     /// Closes with the lease alone, for a run whose handle is gone. Nobody else could write since, so that the leaf
     /// needs no guard.
     pub(crate) async fn commit(mut self, base: &Base) -> Result<Closed> {
-        self.claims = claims::running(base, Some(&self.session)).await?;
+        self.claims = claims::running(base, &self.session).await?;
         if let Some(turn) = &self.turn
             && let Some(streamed) = partial::read(base, &self.session, turn).await?
         {
             self.streamed = true;
             self.partial = Some(streamed).filter(|text| !text.is_empty());
         }
-        self.partial = partial::with_tail(self.partial.take(), self.tail.take());
+        self.partial = partial::with_tail(base, self.partial.take(), self.tail.take());
         let mut commit = Commit::new(base.workspace().clone())
             .request(base.request_in_session(Repeat::default(), &self.session)?);
         commit.fences = self.fences.clone();
         commit.ops = self.ops(base.now())?;
         let receipt = base.commit(commit).await?.receipt;
+        let rest = claims::interrupt_rest(base, &self.session, self.claims.len()).await;
+        self.claims.extend(rest);
         Ok(Closed { receipt, kept_partial: self.partial.is_some(), claims: self.claims })
     }
 }
@@ -215,8 +217,16 @@ pub(crate) struct Closed {
 /// How the kinds of the events in a run's life begin.
 pub(crate) const OWN_EVENTS: &str = "run_";
 
+/// Bytes of the id of a turn; the keys of its boundaries are longer.
+pub(crate) const TURN_BYTES: usize = ID_BYTES - "turn//start".len();
+
 /// The key of the entry that begins a turn.
 pub(crate) fn start_key(turn: &TurnId) -> Result<EntryKey> {
+    if turn.as_str().len() > TURN_BYTES {
+        let bytes = turn.as_str().len();
+        let message = format!("the turn id has {bytes} bytes; at most {TURN_BYTES} are allowed");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
     EntryKey::new(format!("turn/{turn}/start"))
 }
 
@@ -249,9 +259,4 @@ pub(crate) fn run_event(
 /// A refusal that says the run was closed by somebody else already.
 pub(crate) fn closed_by_others(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::RunState | ErrorKind::LeaseLost | ErrorKind::NotFound)
-}
-
-/// The events of a stream, from its beginning.
-pub(crate) fn stream_query(base: &Base, session: &SessionRef, stream: StreamName) -> EventQuery {
-    EventQuery::new(base.workspace().clone(), session.clone(), stream)
 }

@@ -91,8 +91,8 @@ impl Run {
         let hold = self.closable(&verdict)?;
         let completed = verdict.to == RunState::Completed;
         let streamed = self.local().next_piece != Some(1);
+        let base = self.session.workspace().base();
         let shown = if streamed && !completed {
-            let base = self.session.workspace().base();
             partial::read(base, self.session.session_ref(), &self.turn).await?
         } else {
             None
@@ -105,7 +105,7 @@ impl Run {
             verdict,
             drafts,
             usage,
-            partial: partial::with_tail(shown.filter(|text| !text.is_empty()), tail),
+            partial: partial::with_tail(base, shown.filter(|text| !text.is_empty()), tail),
             tail: None,
             streamed,
             claims: Vec::new(),
@@ -133,6 +133,7 @@ impl Run {
         }
         self.local().stage = Stage::Over;
         self.session.rest(&self.id);
+        self.interrupt_rest(closing.claims.len()).await;
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! The accepted request behind a run, kept as it was.
 
 use serde::{Deserialize, Serialize};
-use turnkeep_core::commit::{Expect, Op, Put};
+use turnkeep_core::commit::{Expect, Op};
 use turnkeep_core::error::Result;
-use turnkeep_core::id::{Collection, IntentId, RecordKey, SessionRef};
+use turnkeep_core::id::{IntentId, RecordKey, SessionRef};
 use turnkeep_core::model::{Record, collection};
 use turnkeep_core::{Payload, Timestamp, mutant};
 
 use crate::redact::Redaction;
+use crate::state::records;
 
 /// An accepted request, as it was when it came in. It never changes; every attempt at it points here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,17 +62,9 @@ impl Accepted {
 
     /// The op that keeps it. Never overwrites.
     pub(crate) fn put(&self, id: &IntentId, session: &SessionRef) -> Result<Op> {
-        Ok(Op::PutRecord(Put {
-            collection: Collection::new(collection::INTENTS)?,
-            key: RecordKey::new(id.as_str())?,
-            owner: Some(session.clone()),
-            status: None,
-            expect: Expect::Absent,
-            payload: match mutant::is("intents/request-not-kept") {
-                true => Payload::empty(),
-                false => Payload::from_value(self)?,
-            },
-        }))
+        let key = RecordKey::new(id.as_str())?;
+        let kept = if mutant::is("intents/request-not-kept") { &Self::default() } else { self };
+        records::put(collection::INTENTS, key, Some(session), None, Expect::Absent, kept)
     }
 }
 

@@ -149,7 +149,8 @@ impl Run {
         }
     }
 
-    /// Keeps a piece of text as it streams in. It is shown if the run is never completed, and never replayed. Needs no
+    /// Keeps a piece of text as it streams in. The first MiB of it is shown if the run is never completed, and it is never
+    /// replayed. Needs no
     /// request id: a repeat of the newest piece changes nothing.
     ///
     /// A redactor of the workspace holds the end back until it can judge it, by default up to the end of the line; a
@@ -296,6 +297,7 @@ impl Run {
         let (session, id, turn) = (self.session.session_ref().clone(), self.id.clone(), self.turn.clone());
         let fences = hold.fences().to_vec();
         let left = self.claims_left().await?;
+        let named = left.len();
         // Nobody executes a tool while the run waits: the lease that protects a claim is given back.
         let ops = move |now| {
             let mut ops = claims::interrupt_ops(&left)?;
@@ -306,6 +308,7 @@ impl Run {
         hold.given();
         self.local().stage = Stage::Waiting;
         self.session.rest(&self.id);
+        self.interrupt_rest(named).await;
         Ok(())
     }
 
@@ -331,12 +334,17 @@ impl Run {
         self.local().tail.end(self.session.workspace().base().redaction())
     }
 
-    /// The claims of the session that are still said to run.
+    /// The claims of the session that are still said to run, as many as one commit may change.
     async fn claims_left(&self) -> Result<Vec<ClaimRecord>> {
         if !self.local().claimed {
             return Ok(Vec::new());
         }
-        claims::running(self.session.workspace().base(), Some(self.session.session_ref())).await
+        claims::running(self.session.workspace().base(), self.session.session_ref()).await
+    }
+
+    /// Interrupts what the commit that gave the lease back had no room for.
+    async fn interrupt_rest(&self, named: usize) {
+        claims::interrupt_rest(self.session.workspace().base(), self.session.session_ref(), named).await;
     }
 
     /// A write of a run at work; the first one also says that it runs. One that `continues` the conversation depends on
@@ -407,13 +415,8 @@ impl Run {
 
     /// The number that the next piece of text gets, as the store knows it.
     async fn next_piece(&self) -> Result<u64> {
-        let base = self.session.workspace().base();
-        let mut query =
-            close::stream_query(base, self.session.session_ref(), partial::stream_of(&self.turn)?);
-        query.order = turnkeep_core::Order::Descending;
-        query.limit = 1;
-        let newest = base.store().events(&query).await?.items.into_iter().next();
-        Ok(newest.map_or(1, |event| event.number.saturating_add(1)))
+        let newest = self.session.newest_event(partial::stream_of(&self.turn)?.as_str()).await?;
+        Ok(newest.saturating_add(1))
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {

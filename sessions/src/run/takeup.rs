@@ -7,7 +7,7 @@ use turnkeep_core::commit::{Commit, LeaseGrant, Op, Takeover};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, IntentId, RunId, SessionRef, TurnId};
 use turnkeep_core::model::{LeasePurpose, RunState, RunStates, entry_kind};
-use turnkeep_core::query::Order;
+use turnkeep_core::query::{EntryQuery, Order};
 use turnkeep_core::{Fence, Timestamp};
 
 use super::begin::begin_turn;
@@ -15,6 +15,7 @@ use super::care::AdmissionCare;
 use super::close::run_event;
 use super::{Run, Stage};
 use crate::awaitable::awaitable;
+use crate::base::Base;
 use crate::lease::{Hold, granted, session_lease};
 use crate::recovery;
 use crate::session::{Plan, Session};
@@ -61,7 +62,7 @@ impl TakeUp {
         let turn = if self.reopen {
             TurnId::new(base.fresh_id()?)?
         } else {
-            turn_of(&self.session, &self.run).await?.ok_or_else(|| {
+            turn_of(base, self.session.session_ref(), &self.run).await?.ok_or_else(|| {
                 Error::new(ErrorKind::TurnNotOpen, "the run has no turn to go on with").with("run", &self.run)
             })?
         };
@@ -168,15 +169,11 @@ pub(super) fn wait_ops(
 }
 
 /// The newest turn of a run.
-pub(crate) async fn turn_of(session: &Session, run: &RunId) -> Result<Option<TurnId>> {
-    let (kind, run) = (EntryKind::new(entry_kind::TURN_START)?, run.clone());
-    let page = session
-        .entries(move |query| {
-            query.kinds = vec![kind];
-            query.run = Some(run);
-            query.order = Order::Descending;
-            query.limit = 1;
-        })
-        .await?;
-    Ok(page.items.into_iter().next().and_then(|entry| entry.turn))
+pub(crate) async fn turn_of(base: &Base, session: &SessionRef, run: &RunId) -> Result<Option<TurnId>> {
+    let mut query = EntryQuery::new(base.workspace().clone(), session.clone());
+    query.kinds = vec![EntryKind::new(entry_kind::TURN_START)?];
+    query.run = Some(run.clone());
+    query.order = Order::Descending;
+    query.limit = 1;
+    Ok(base.store().entries(&query).await?.items.pop().and_then(|entry| entry.turn))
 }

@@ -4,6 +4,7 @@ use turnkeep_core::Timestamp;
 use turnkeep_core::commit::{NewEntry, Op, RequestId, SessionPatch};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, RunId, SessionRef, TurnId};
+use turnkeep_core::model::Title;
 
 use super::{Plan, Session, Written};
 use crate::awaitable::awaitable;
@@ -79,6 +80,11 @@ impl Appended {
     }
 }
 
+/// The display name that a title gives a session. A blank one says nothing, so that the first words are shown instead.
+pub(crate) fn displayed(title: Title) -> Option<Title> {
+    Some(title).filter(|title| !title.text.trim().is_empty())
+}
+
 /// One append, and the display name that the last title among the drafts gives the session.
 pub(crate) fn append_ops(
     session: &SessionRef,
@@ -92,7 +98,7 @@ pub(crate) fn append_ops(
     let mut ops = Vec::with_capacity(2);
     ops.push(Op::Append { session: session.clone(), entries });
     if let Some(title) = drafts.iter().rev().find_map(Draft::session_title) {
-        let patch = SessionPatch { title: Some(Some(title.clone())), ..SessionPatch::default() };
+        let patch = SessionPatch { title: Some(displayed(title.clone())), ..SessionPatch::default() };
         ops.push(Op::PatchSession { session: session.clone(), patch });
     }
     Ok(ops)

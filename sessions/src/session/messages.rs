@@ -130,6 +130,12 @@ impl Session {
         self.workspace().base().store().events(&query).await
     }
 
+    /// The number of the newest event of a stream; 0 before the first.
+    pub(crate) async fn newest_event(&self, stream: &str) -> Result<u64> {
+        let narrow = |query: &mut EventQuery| (query.order, query.limit) = (Order::Descending, 1);
+        Ok(self.events(stream, narrow).await?.items.first().map_or(0, |event| event.number))
+    }
+
     pub(crate) fn entry_query(&self) -> EntryQuery {
         EntryQuery::new(self.workspace().id().clone(), self.session_ref().clone())
     }

@@ -16,8 +16,8 @@ use turnkeep_core::model::{SessionRow, Title, TitleSource, collection};
 use turnkeep_core::query::Mark;
 use turnkeep_core::query::Scope;
 
-pub(crate) use append::append_ops;
 pub use append::{Append, Appended};
+pub(crate) use append::{append_ops, displayed};
 pub use latest::Latest;
 pub use messages::{History, Messages, StoredMessage};
 pub use turns::{EndOfTurn, Turn};
@@ -167,7 +167,7 @@ impl Session {
         BeginRun::new(self.clone(), message)
     }
 
-    /// Tries a failed, cancelled or interrupted run again: a new run with the next attempt number, for the same
+    /// Tries a failed, cancelled, interrupted or rejected run again: a new run with the next attempt number, for the same
     /// request and with the same input. Refused with `VersionConflict` if it is not the newest attempt.
     pub fn retry_run(&self, run: RunId) -> BeginRun {
         BeginRun::retry(self.clone(), run)
@@ -199,14 +199,14 @@ impl Session {
         self.write(Plan::new(move |_| Ok(vec![op.clone()]))).await.map(drop)
     }
 
-    /// Gives it a display name. Works while somebody else executes a run in it; see
+    /// Gives it a display name; a blank one takes it away. Works while somebody else executes a run in it; see
     /// [`Draft::title`](crate::Draft::title) for a title that is also kept in the order of entries.
     ///
     /// # Errors
     /// `NotFound` when the session was deleted; `TooLarge` above 4 KiB.
     pub async fn rename(&self, title: impl Into<String>) -> Result<()> {
         let title = Title { text: title.into(), source: TitleSource::Manual };
-        self.patch(SessionPatch { title: Some(Some(title)), ..SessionPatch::default() }).await
+        self.patch(SessionPatch { title: Some(displayed(title)), ..SessionPatch::default() }).await
     }
 
     /// Keeps it at the top of lists, or not.

@@ -77,7 +77,10 @@ impl Session {
         let ended = self.boundary(turn, Draft::from(end), end_key(turn)?.as_str(), Some(open)).await;
         match ended {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(self.not_open(turn)),
-            Err(error) if error.kind() == ErrorKind::NotFound && self.info().await.is_ok() => {
+            Err(error)
+                if error.kind() == ErrorKind::NotFound
+                    && (!self.is_stored() || self.info().await.is_ok()) =>
+            {
                 Err(self.not_open(turn))
             }
             ended => ended,

@@ -1,16 +1,16 @@
 //! Making a session.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use turnkeep_core::Payload;
 use turnkeep_core::commit::{Commit, NewSession, Op, RequestId};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{Incarnation, SessionId};
 use turnkeep_core::model::{Audience, Channel, Profile, SessionState, Title, TitleSource};
-use turnkeep_core::{Payload, mutant};
 
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
-use crate::session::Session;
+use crate::session::{Session, displayed};
 use crate::workspace::Workspace;
 
 /// A session to be made; await it.
@@ -35,16 +35,14 @@ impl CreateSession {
         self
     }
 
-    /// The display name, as a person chose it.
+    /// The display name, as a person chose it. A blank one is none.
     pub fn title(self, title: impl Into<String>) -> Self {
-        let title = Title { text: title.into(), source: TitleSource::Manual };
-        self.with(|profile| profile.title = Some(title))
+        self.named(title.into(), TitleSource::Manual)
     }
 
     /// The display name, as a program chose it.
     pub fn auto_title(self, title: impl Into<String>) -> Self {
-        let title = Title { text: title.into(), source: TitleSource::Auto };
-        self.with(|profile| profile.title = Some(title))
+        self.named(title.into(), TitleSource::Auto)
     }
 
     /// The working directory. If it exists, symbolic links in it are resolved.
@@ -65,8 +63,7 @@ impl CreateSession {
 
     /// The session it came from, such as the one whose agent started this one.
     pub fn parent(self, parent: SessionId) -> Self {
-        let parent = Some(parent).filter(|_| !mutant::is("sessions/parent-not-kept"));
-        self.with(|profile| profile.parent = parent)
+        self.with(|profile| profile.parent = Some(parent))
     }
 
     /// The channel that it is made for. Text only; see [`Bindings`](crate::state::Bindings) for a channel that finds it.
@@ -85,7 +82,8 @@ impl CreateSession {
         self.with(|profile| profile.meta = Some(meta))
     }
 
-    /// Stores nothing until the first write through the handle, which then makes the session in the same commit.
+    /// Stores nothing until the first write through the handle, which then makes the session in the same commit. Give that
+    /// write the id of the request, if it may be repeated.
     pub fn lazy(mut self) -> Self {
         self.lazy = true;
         self
@@ -107,6 +105,10 @@ impl CreateSession {
         std::mem::replace(&mut self.request, Ok(None))
     }
 
+    fn named(self, text: String, source: TitleSource) -> Self {
+        self.with(|profile| profile.title = displayed(Title { text, source }))
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Profile)) -> Self {
         if let Ok(profile) = &mut self.profile {
             change(profile);
@@ -117,6 +119,10 @@ impl CreateSession {
     async fn go(self) -> Result<Session> {
         let base = self.workspace.base();
         let request = self.request?;
+        if self.lazy && request.is_some() {
+            let message = "a lazy session is made by its first write; give the request id to that one";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let id = match self.id {
             Some(id) => id,
             None => SessionId::new(base.fresh_id()?)?,
@@ -161,6 +167,11 @@ pub(crate) fn cwd_text(cwd: &Path) -> Result<String> {
     let path = cwd.canonicalize().or_else(|_| std::path::absolute(cwd)).map_err(|error| {
         Error::new(ErrorKind::Invalid, "the working directory is no path").with_source(error)
     })?;
+    path_text(path)
+}
+
+/// A path as text, unchanged.
+pub(crate) fn path_text(path: PathBuf) -> Result<String> {
     match path.into_os_string().into_string() {
         Ok(text) => Ok(text),
         Err(path) => Err(Error::new(ErrorKind::Invalid, "the working directory has no UTF-8 form")

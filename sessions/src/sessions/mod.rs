@@ -4,12 +4,14 @@ mod create;
 mod find;
 mod list;
 
-use turnkeep_core::commit::{Commit, Op, RequestId, SessionPatch};
+use turnkeep_core::commit::{Commit, Fingerprint, Op, Request, RequestId, SessionPatch};
+use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::mutant;
 
 pub use create::CreateSession;
+pub(crate) use create::path_text;
 pub(crate) use find::row;
 pub use list::ListSessions;
 
@@ -137,15 +139,27 @@ impl DeleteSession {
         self
     }
 
-    /// Makes the delete safe to repeat from anywhere.
+    /// Makes the delete safe to repeat from anywhere: a repeat does nothing, also when the id was used again since.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request = RequestId::host(id).map(Some);
         self
     }
 
     async fn go(self) -> Result<()> {
-        let request = self.request?;
         let base = self.workspace.base();
+        let meant = FieldDigest::new("delete/1").text(self.id.as_str()).number(u64::from(self.force));
+        let meant = Fingerprint::from_bytes(meant.finish());
+        let repeat = match self.request? {
+            Some(id) => {
+                // Before any look at the session: it may be gone, or another one may have its id by now.
+                let request = Request::in_workspace(id.clone()).fingerprint(meant);
+                if base.recall(request).await?.is_some() {
+                    return Ok(());
+                }
+                Repeat { id: Some(id), fingerprint: Some(meant) }
+            }
+            None => Repeat::default(),
+        };
         let row = match find::row(&self.workspace, &self.id).await? {
             Some(row) => row,
             None => return Err(not_found(&self.id)),
@@ -154,9 +168,8 @@ impl DeleteSession {
         let away = SessionPatch { archived: Some(true), ..SessionPatch::default() };
         let away = Op::PatchSession { session: row.session_ref(), patch: away };
         let op = mutant::either("sessions/delete-puts-away", away, op);
-        let commit = Commit::new(base.workspace().clone())
-            .request(base.request_in_workspace(Repeat { id: request, fingerprint: None }, None)?)
-            .op(op);
+        let commit =
+            Commit::new(base.workspace().clone()).request(base.request_in_workspace(repeat, None)?).op(op);
         match base.commit(commit.clone()).await {
             Err(error) if recovery::may_help(error.kind()) => {
                 // What a dead process left behind must not keep a person from deleting it.

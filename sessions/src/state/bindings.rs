@@ -249,6 +249,10 @@ impl Bindings {
     }
 
     async fn write(&self, session: &Session, ops: Vec<Op>, repeat: &Repeat) -> Result<Written> {
+        if session.workspace().id() != self.workspace.id() {
+            let message = "the session is of another workspace; use that one's bindings";
+            return Err(Error::new(ErrorKind::Invalid, message).with("session", session.id()));
+        }
         session.write(Plan::new(move |_| Ok(ops.clone())).shared().repeat(repeat.clone())).await
     }
 

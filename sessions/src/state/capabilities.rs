@@ -8,7 +8,7 @@ use turnkeep_core::commit::{NewEvent, Op, Outcome};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EventKind, RunId, StreamName};
 use turnkeep_core::model::{Event, collection, stream};
-use turnkeep_core::query::{EventQuery, Order};
+use turnkeep_core::query::EventQuery;
 use turnkeep_core::{Page, Payload, Timestamp, mutant};
 
 use super::records;
@@ -125,12 +125,8 @@ impl SessionCapabilities {
     /// # Errors
     /// `NotFound` when the session was deleted; `Invalid` for a limit of 0.
     pub async fn changes(&self, after: Option<u64>, limit: u32) -> Result<Page<CapabilityChange>> {
-        let page = self
-            .events(|query| {
-                query.after = after;
-                query.limit = limit;
-            })
-            .await?;
+        let narrow = |query: &mut EventQuery| (query.after, query.limit) = (after, limit);
+        let page = self.session.events(stream::CAPABILITIES, narrow).await?;
         let items = page.items.into_iter().map(CapabilityChange::from_event).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next, total: page.total })
     }
@@ -140,17 +136,7 @@ impl SessionCapabilities {
     /// # Errors
     /// `NotFound` when the session was deleted.
     pub async fn latest_change(&self) -> Result<u64> {
-        let page = self
-            .events(|query| {
-                query.order = Order::Descending;
-                query.limit = 1;
-            })
-            .await?;
-        Ok(page.items.first().map_or(0, |event| event.number))
-    }
-
-    async fn events(&self, narrow: impl FnOnce(&mut EventQuery) + Send) -> Result<Page<Event>> {
-        self.session.events(stream::CAPABILITIES, narrow).await
+        self.session.newest_event(stream::CAPABILITIES).await
     }
 }
 

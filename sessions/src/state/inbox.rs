@@ -268,11 +268,27 @@ impl Consume {
     }
 
     async fn go(self) -> Result<Vec<Note>> {
-        records::again(|| self.once()).await
+        let mut taken = Vec::new();
+        loop {
+            let most = self.limit.saturating_sub(taken.len()).min(records::AT_ONCE as usize);
+            match records::again(|| self.once(most)).await {
+                Ok(notes) => {
+                    let ended = notes.len() < most;
+                    taken.extend(notes);
+                    if ended || taken.len() >= self.limit {
+                        return Ok(taken);
+                    }
+                }
+                Err(error) if taken.is_empty() => return Err(error),
+                // What was taken must be heard of: nobody gets it again.
+                Err(_) => return Ok(taken),
+            }
+        }
     }
 
-    async fn once(&self) -> Result<Vec<Note>> {
-        let waiting = self.waiting().await?;
+    /// Takes the oldest `most` in one commit.
+    async fn once(&self, most: usize) -> Result<Vec<Note>> {
+        let waiting = self.waiting(most).await?;
         if waiting.is_empty() {
             return Ok(Vec::new());
         }
@@ -292,8 +308,8 @@ impl Consume {
         Ok(notes)
     }
 
-    /// What may be taken now.
-    async fn waiting(&self) -> Result<Vec<(Record, Written)>> {
+    /// The oldest `most` that may be taken now.
+    async fn waiting(&self, most: usize) -> Result<Vec<(Record, Written)>> {
         let mut found = Vec::new();
         let mut cursor = None;
         loop {
@@ -303,12 +319,12 @@ impl Consume {
             for record in page.items {
                 let written: Written = record.payload.parse()?;
                 let named = self.ids.as_ref().is_none_or(|ids| ids.contains(&written.id));
-                if named && (written.run.is_none() || written.run == self.run) && found.len() < self.limit {
+                if named && (written.run.is_none() || written.run == self.run) && found.len() < most {
                     found.push((record, written));
                 }
             }
             cursor = page.next;
-            if cursor.is_none() || found.len() >= self.limit {
+            if cursor.is_none() || found.len() >= most {
                 return Ok(found);
             }
         }

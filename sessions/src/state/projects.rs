@@ -4,7 +4,7 @@
 //! reads as none from that commit on, however many sessions belonged to it, and their order in lists stays. Ids are drawn
 //! here and never used again.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use turnkeep_core::commit::{Commit, Expect, Op, Outcome};
@@ -16,6 +16,9 @@ use turnkeep_core::{Cursor, Page, Timestamp, mutant};
 use super::records;
 use crate::base::{Base, Repeat};
 use crate::workspace::Workspace;
+
+/// Projects of one page of a walk.
+const PAGE: u32 = 1_000;
 
 /// The projects of a workspace.
 #[derive(Clone, Debug)]
@@ -168,20 +171,38 @@ pub(crate) async fn refuse_unknown(base: &Base, project: &str) -> Result<()> {
 
 /// Lets the project of sessions read as none where it was deleted.
 pub(crate) async fn forget_deleted(base: &Base, rows: &mut [SessionRow]) -> Result<()> {
-    let mut known: HashMap<String, bool> = HashMap::new();
+    let named: HashSet<String> = rows.iter().filter_map(|row| row.profile.project.clone()).collect();
+    let there = those_there(base, named).await?;
     for row in rows {
-        let Some(project) = row.profile.project.as_deref() else { continue };
-        let there = match known.get(project) {
-            Some(there) => *there,
-            None => {
-                let there = is_there(base, project).await? || mutant::is("projects/deleted-one-still-shows");
-                known.insert(project.to_owned(), there);
-                there
-            }
-        };
-        if !there {
-            row.profile.project = None;
-        }
+        row.profile.project.take_if(|project| !there.contains(project));
     }
     Ok(())
+}
+
+/// Those of the projects that are there. Few are asked for one by one, many in one walk.
+async fn those_there(base: &Base, mut wanted: HashSet<String>) -> Result<HashSet<String>> {
+    const FEW: usize = 2;
+    let mut there = HashSet::with_capacity(wanted.len());
+    if mutant::is("projects/deleted-one-still-shows") {
+        return Ok(wanted);
+    }
+    if wanted.len() <= FEW {
+        for project in wanted {
+            if is_there(base, &project).await? {
+                there.insert(project);
+            }
+        }
+        return Ok(there);
+    }
+    let mut query = records::query(base, collection::PROJECTS)?;
+    query.limit = PAGE;
+    while !wanted.is_empty() {
+        let page = base.store().records(&query).await?;
+        there.extend(page.items.iter().filter_map(|record| wanted.take(record.key.as_str())));
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    Ok(there)
 }

@@ -17,6 +17,9 @@ use crate::session::Session;
 /// reached only where very many write to one record.
 const ATTEMPTS: usize = 100;
 
+/// Records that one commit changes at most: its receipt names each, and a receipt is small.
+pub(crate) const AT_ONCE: u32 = 32;
+
 /// Reads, decides and commits; once more if somebody else was in between.
 pub(crate) async fn again<T, F>(mut attempt: impl FnMut() -> F) -> Result<T>
 where

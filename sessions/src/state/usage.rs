@@ -84,12 +84,8 @@ pub struct ListUsage {
 impl ModelRequest {
     /// One request to a model. A total of 0 stands for the sum of input and output.
     #[must_use]
-    pub fn new(model: impl Into<String>, mut usage: Usage) -> Self {
-        usage.requests = usage.requests.max(1);
-        if usage.total_tokens == 0 {
-            usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-        }
-        Self { provider: None, protocol: None, model: Some(model.into()), usage }
+    pub fn new(model: impl Into<String>, usage: Usage) -> Self {
+        Self { model: Some(model.into()), ..usage.into() }
     }
 
     /// Who serves the model.
@@ -126,8 +122,12 @@ impl ModelRequest {
 }
 
 impl From<Usage> for ModelRequest {
-    /// What was consumed, of a model that nobody names.
-    fn from(usage: Usage) -> Self {
+    /// What was consumed, of a model that nobody names. A total of 0 stands for the sum of input and output.
+    fn from(mut usage: Usage) -> Self {
+        usage.requests = usage.requests.max(1);
+        if usage.total_tokens == 0 {
+            usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        }
         Self { usage, ..Self::default() }
     }
 }
@@ -154,6 +154,9 @@ impl SessionUsage {
     /// # Errors
     /// `NotFound` when the session was deleted.
     pub async fn total(&self) -> Result<Usage> {
+        if !self.session.is_stored() {
+            return Ok(Usage::default());
+        }
         Ok(self.session.info().await?.usage)
     }
 

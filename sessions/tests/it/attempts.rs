@@ -1,5 +1,7 @@
 //! Requests and what is tried for them: attempts, waiting, going on, repeats, turns.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 use turnkeep_core::id::{IntentId, TurnId};
 use turnkeep_core::model::{LeaseState, RunState};
 use turnkeep_core::{ErrorKind, RunId};
@@ -12,6 +14,7 @@ on_each!(
     a_retry_is_the_next_attempt_at_the_same_request,
     a_retry_of_an_older_attempt_is_refused,
     a_beginning_with_a_request_id_lands_once,
+    a_directory_that_no_text_can_name_is_refused_and_not_changed,
     a_waiting_run_holds_no_lease_and_is_resumed_elsewhere,
     a_waiting_run_is_resumed_through_its_own_handle,
     a_failed_run_is_reopened_explicitly_as_a_new_turn,
@@ -50,6 +53,12 @@ async fn a_retry_of_an_older_attempt_is_refused(site: Site) {
     let third = session.retry_run(second.id().clone()).await.unwrap();
     assert_eq!(third.info().await.unwrap().attempt, 3);
     third.cancel().await.unwrap();
+    let fourth = session.retry_run(third.id().clone()).await.unwrap();
+    fourth.reject(RunError::host("guardrail")).await.unwrap();
+    let fifth = session.retry_run(fourth.id().clone()).await.unwrap();
+    fifth.complete([Message::assistant("a")]).await.unwrap();
+    let refused = session.retry_run(fifth.id().clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::RunState, "it has its answer");
     let unknown = session.retry_run(RunId::new("none").unwrap()).await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
 }
@@ -72,6 +81,14 @@ async fn a_beginning_with_a_request_id_lands_once(site: Site) {
     assert!(repeated.repeated);
     run.complete([Message::assistant("b")]).await.unwrap();
     assert_eq!(session.info().await.unwrap().messages, 3);
+}
+
+async fn a_directory_that_no_text_can_name_is_refused_and_not_changed(site: Site) {
+    let session = site.session().await;
+    let odd = std::ffi::OsStr::from_bytes(b"/tmp/\xff");
+    let refused = session.begin_run(Message::user("q")).work_dir(odd).request_id("r").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert_eq!(session.runs().list().await.unwrap().items.len(), 0, "nothing was begun");
 }
 
 async fn a_waiting_run_holds_no_lease_and_is_resumed_elsewhere(site: Site) {
@@ -212,7 +229,8 @@ async fn the_request_behind_a_run_is_kept_byte_for_byte(site: Site) {
     assert_eq!(intent.policy, Some(json(r#"{"allow":[]}"#)));
     assert_eq!((intent.source.as_deref(), intent.fingerprint.as_deref()), (Some("web"), Some("f")));
     let taken = session.begin_run(Message::user("q")).intent(intent.id).await.unwrap_err();
-    assert_eq!(taken.kind(), ErrorKind::VersionConflict, "an accepted request never changes");
+    assert_eq!(taken.kind(), ErrorKind::AlreadyExists, "an accepted request never changes");
+    assert!(taken.context().any(|(name, _)| name == "intent"), "{taken}");
     let missing = other.runs().intent(&IntentId::new("none").unwrap()).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
@@ -242,6 +260,8 @@ async fn a_turn_outside_of_a_run_is_ended_once(site: Site) {
     let turn = TurnId::new("t").unwrap();
     let end = || TurnEnd { status: TurnStatus::Incomplete, stop_reason: Some("length".into()) };
     assert_eq!(session.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);
+    let lazy = session.workspace().sessions().create().lazy().await.unwrap();
+    assert_eq!(lazy.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);
     session.start_turn(&turn).await.unwrap();
     assert_eq!(session.start_turn(&turn).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
     session.append([Message::user("q")]).await.unwrap();

@@ -14,6 +14,7 @@ on_each!(
     a_bound_session_is_made_in_one_commit_and_found_by_its_channel,
     a_channel_has_one_session_and_the_refusal_names_it,
     a_session_has_one_channel,
+    a_session_of_another_workspace_is_refused,
     of_eight_who_bind_a_channel_at_once_one_wins_and_the_others_are_told_who,
     a_session_bound_to_two_channels_at_once_gets_one,
     a_transfer_moves_the_channel_in_one_commit_and_only_from_whom_it_names,
@@ -90,6 +91,28 @@ async fn a_session_has_one_channel(site: Site) {
     assert_eq!(named(&refused, "bound"), Some(session.id().to_string()));
     assert_eq!(ws.bindings().of_channel(&room("8")).await.unwrap(), None);
     assert_eq!(channel_of(&session).await, Some(room("7")));
+}
+
+async fn a_session_of_another_workspace_is_refused(site: Site) {
+    let (ours, theirs) = (site.workspace().await, site.workspace_named("theirs").await);
+    let session = ours.sessions().create().await.unwrap();
+    let room = room("7");
+    ours.bindings().bind(&room, &session).await.unwrap();
+    let stranger = theirs.sessions().create().await.unwrap();
+    let lazy = theirs.sessions().create().lazy().await.unwrap();
+    let other = self::room("8");
+    for refused in [
+        ours.bindings().bind(&other, &stranger).await.map(drop),
+        ours.bindings().bind(&other, &lazy).await.map(drop),
+        ours.bindings().create_bound(&other, theirs.sessions().create()).await.map(drop),
+        ours.bindings().transfer(&room, session.id(), &stranger).await.map(drop),
+        ours.bindings().rotate(&room, session.id(), theirs.sessions().create()).await.map(drop),
+    ] {
+        assert!(matches!(refused.unwrap_err().kind(), ErrorKind::Invalid | ErrorKind::NotFound));
+    }
+    assert_eq!(theirs.bindings().list(10, None).await.unwrap().items, []);
+    assert_eq!(theirs.sessions().list().count().await.unwrap(), 1, "nothing was made");
+    assert_eq!(ours.bindings().list(10, None).await.unwrap().items.len(), 1);
 }
 
 async fn of_eight_who_bind_a_channel_at_once_one_wins_and_the_others_are_told_who(site: Site) {

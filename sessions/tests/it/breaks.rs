@@ -76,6 +76,9 @@ const BREAKS: &[Break] = &[
         "runs::memory::nothing_is_compacted_or_remembered_unless_the_host_says_so",
     ),
     of("B1", "drafts/unknown-kind-is-custom", "entries::memory::unknown_kinds_and_bytes_survive"),
+    of("B2", "sessions/channel-not-kept", "sessions::memory::what_is_said_of_a_new_session_is_kept"),
+    of("B2", "sessions/directory-not-kept", "sessions::memory::what_is_said_of_a_new_session_is_kept"),
+    of("B2", "sessions/fork-not-kept", "sessions::memory::what_is_said_of_a_new_session_is_kept"),
     of("B2", "sessions/parent-not-kept", "sessions::memory::what_is_said_of_a_new_session_is_kept"),
     of(
         "B3",
@@ -194,7 +197,11 @@ const BREAKS: &[Break] = &[
         "sessions::memory::case_64_a_name_survives_10000_appends_and_an_ambiguous_one_lists_candidates",
     ),
     of("B27", "inbox/consumed-twice", "inbox::memory::two_who_consume_at_the_same_moment_share_nothing"),
-    of("B31", "runs/not-listed", "sessions::memory::everything_is_there_after_reopening"),
+    of(
+        "B31",
+        "memory/stores-share-rows",
+        "sessions::a_memory_store_is_new_empty_and_gone_with_its_last_handle",
+    ),
     of("X3", "requests/forgotten", "faults::memory::an_unknown_commit_is_repeated_and_lands_once"),
     of("X4", "copy/events-left-out", "copy::memory::a_chain_of_copies_over_every_backend_ends_with_the_same"),
     of("X4", "copy/overwrites-what-went-on", "copy::memory::a_copy_that_went_on_is_never_overwritten"),

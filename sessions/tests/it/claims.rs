@@ -25,6 +25,8 @@ on_each!(
     recovery_interrupts_the_claims_of_the_dead,
     recovery_finds_claims_that_were_made_outside_of_a_run,
     a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery,
+    a_person_decides_on_claims_whose_holder_is_gone_before_any_recovery,
+    a_won_claim_is_the_record_that_is_stored,
     claims_are_listed_by_state_and_given_up_by_turn,
     arguments_and_results_keep_their_bytes,
     a_claim_dies_with_its_session,
@@ -316,6 +318,46 @@ async fn a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery(site: 
     let run = begin(&session).await;
     assert_eq!(lost(run.claim("write").await.unwrap()), ClaimState::Interrupted);
     assert_eq!(won(&run, "look").await.record().attempts, 2);
+}
+
+async fn a_person_decides_on_claims_whose_holder_is_gone_before_any_recovery(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().await.unwrap();
+    let name = session_lease(session.session_ref());
+    let lease = ws.leases().try_acquire([name], LeasePurpose::Mutation).await.unwrap();
+    session.write_under(&lease).unwrap();
+    for key in ["again", "never", "open"] {
+        session.claims().claim(key).await.unwrap().won().unwrap();
+        let at_work = session.claims().request_retry(key).await.unwrap_err();
+        assert_eq!(at_work.kind(), ErrorKind::VersionConflict, "its holder lives");
+    }
+    let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
+    assert_eq!(other.claims().abandon("never").await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    assert_eq!(other.claims().abandon_interrupted(None).await.unwrap_err().kind(), ErrorKind::LeaseHeld);
+    lease.release().await.unwrap();
+    other.claims().request_retry("again").await.unwrap();
+    other.claims().abandon("never").await.unwrap();
+    let run = begin(&session).await;
+    assert_eq!(won(&run, "again").await.record().attempts, 2);
+    assert_eq!(lost(run.claim("never").await.unwrap()), ClaimState::Abandoned);
+    assert_eq!(session.claims().abandon_interrupted(None).await.unwrap(), 1, "not what this run executes");
+    assert_eq!(state(&session, "open").await, ClaimState::Abandoned);
+    assert_eq!(state(&session, "again").await, ClaimState::Running);
+}
+
+async fn a_won_claim_is_the_record_that_is_stored(site: Site) {
+    let (site, clock) = site.with_clock();
+    let session = site.session().await;
+    let run = begin(&session).await;
+    for attempt in 1..3 {
+        clock.advance_ms(1_000);
+        let claim = run.claim("k").call(&call("c1")).read_only().meta(json("[1]")).await.unwrap();
+        let claim = claim.won().unwrap();
+        assert_eq!(claim.record().attempts, attempt);
+        assert_eq!(*claim.record(), session.claims().get("k").await.unwrap().unwrap());
+        clock.advance_ms(1_000);
+        claim.interrupt().await.unwrap();
+    }
 }
 
 async fn claims_are_listed_by_state_and_given_up_by_turn(site: Site) {

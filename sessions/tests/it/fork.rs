@@ -27,6 +27,8 @@ on_each!(
     the_title_of_a_fork_is_chosen,
     a_fork_is_cut_at_the_end_of_a_turn_or_at_its_last_words,
     a_fork_never_splits_a_call_from_its_result,
+    a_conversation_without_boundaries_is_forked_after_an_answer,
+    the_request_behind_a_run_is_found_from_a_fork,
     a_fork_is_refused_with_its_reason,
     the_same_request_gives_the_same_child_though_the_source_moved_on,
     a_request_id_is_needed_and_means_one_fork,
@@ -204,6 +206,13 @@ async fn a_fork_never_splits_a_call_from_its_result(site: Site) {
     }
     session.fork("whole").await.unwrap();
     session.fork("at 7").at(no(7)).await.unwrap();
+    // Nor when somebody said something in between; a call that was passed over for good splits nothing.
+    session.append([Message::assistant_with_calls("", [call("late")])]).await.unwrap(); // 8
+    session.append([Message::user("hurry")]).await.unwrap(); // 9
+    session.fork("not answered yet").at(no(9)).await.unwrap();
+    session.append([Message::tool_results([ToolResult::new("late", "at last", false)])]).await.unwrap(); // 10
+    assert_eq!(reason(session.fork("at 9").at(no(9))).await, ForkReason::InvalidBoundary);
+    session.fork("at 10").at(no(10)).await.unwrap();
     // Where a run came to nothing, its open call is not replayed and splits nothing.
     let run = session.begin_run(Message::user("q")).await.unwrap();
     run.append([Message::assistant_with_calls("", [call("c3")])]).await.unwrap();
@@ -213,6 +222,45 @@ async fn a_fork_never_splits_a_call_from_its_result(site: Site) {
     let run = session.begin_run(Message::user("q")).await.unwrap();
     run.complete([Message::assistant_with_calls("", [call("c4")])]).await.unwrap();
     assert_eq!(reason(session.fork("open call")).await, ForkReason::InvalidBoundary);
+}
+
+async fn a_conversation_without_boundaries_is_forked_after_an_answer(site: Site) {
+    let session = site.session().await;
+    let said = |text: &str| [Message::user(format!("{text}?")), Message::assistant(format!("{text}."))];
+    // As an import of another program's file leaves it.
+    session.append(said("one")).await.unwrap();
+    session.append(said("two")).await.unwrap();
+    let child = session.fork("whole").await.unwrap().session;
+    assert_eq!(replayed(&child).await, ["one?", "one.", "two?", "two."]);
+    let child = session.fork("part").at(no(2)).await.unwrap().session;
+    assert_eq!(replayed(&child).await, ["one?", "one."]);
+    assert_eq!(reason(session.fork("early").at(no(1))).await, ForkReason::NoCompletedTurn);
+    // The answer of a turn that came to nothing is none.
+    let other = site.session().await;
+    let run = other.begin_run(Message::user("q")).await.unwrap();
+    run.append([Message::assistant("half an answer")]).await.unwrap();
+    run.cancel().await.unwrap();
+    let refused = other.fork("f").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ForkRefused(ForkReason::NoCompletedTurn));
+    assert!(refused.to_string().contains("fork after an answer"), "what to do: {refused}");
+}
+
+async fn the_request_behind_a_run_is_found_from_a_fork(site: Site) {
+    let session = site.session().await;
+    let asked = Payload::new(r#"{"ask":1}"#).unwrap();
+    let run = session.begin_run(Message::user("q")).request(asked.clone()).await.unwrap();
+    run.fail(RunError::provider("timeout")).await.unwrap();
+    let again = session.retry_run(run.id().clone()).await.unwrap();
+    again.complete([Message::assistant("a")]).await.unwrap();
+    let child = session.fork("f").await.unwrap().session;
+    for run in child.runs().list().await.unwrap().items {
+        let intent = child.runs().intent(&run.intent.unwrap()).await.unwrap();
+        assert_eq!(intent.request.as_ref(), Some(&asked));
+    }
+    // No session reads what none of its runs asked for.
+    let other = site.session().await;
+    let intent = session.runs().list().await.unwrap().items.remove(0).intent.unwrap();
+    assert_eq!(other.runs().intent(&intent).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 async fn a_fork_is_refused_with_its_reason(site: Site) {

@@ -26,6 +26,7 @@ mod follow;
 mod fork;
 mod identity;
 mod inbox;
+mod large;
 mod leases;
 mod lineage;
 mod projects;

@@ -102,6 +102,20 @@ async fn a_deleted_project_reads_as_none_at_once_in_lists_filters_and_sessions(s
     assert_eq!(ws.sessions().list().project(doomed.id.as_str()).count().await.unwrap(), 0);
     assert_eq!(ws.sessions().list().project(kept.id.as_str()).count().await.unwrap(), 1);
     assert_eq!(sessions[2].messages().await.unwrap().items.len(), 1, "its sessions keep their history");
+    // However many projects a page of sessions names.
+    let mut more = Vec::new();
+    for number in 0..5 {
+        let project = ws.projects().create(format!("{number}")).await.unwrap();
+        ws.sessions().create().project(project.id.as_str()).await.unwrap();
+        more.push(project);
+    }
+    for project in more.iter().step_by(2) {
+        other.projects().delete(project).await.unwrap();
+    }
+    let rows = ws.sessions().list().limit(5).await.unwrap().items;
+    let projects: Vec<_> = rows.into_iter().map(|row| row.profile.project).collect();
+    let left = |at: usize| Some(more[at].id.to_string());
+    assert_eq!(projects, [None, left(3), None, left(1), None]);
 }
 
 async fn project_and_pin_change_in_one_commit_while_somebody_runs(site: Site) {

@@ -1,9 +1,12 @@
 //! Creating, finding, listing, deleting.
 
-use turnkeep_core::model::{Audience, Channel, TitleSource};
+use std::sync::Arc;
+
+use turnkeep_core::model::{Audience, Channel, ForkKind, TitleSource, Usage};
 use turnkeep_core::query::{AudienceFilter, SessionOrder};
-use turnkeep_core::{ErrorKind, Payload, SessionId};
-use turnkeep_sessions::{Directories, Draft, Message, Session};
+use turnkeep_core::{ErrorKind, Payload, SessionId, WorkspaceId};
+use turnkeep_memory::MemoryStore;
+use turnkeep_sessions::{Directories, Draft, Message, Session, Workspace};
 
 use crate::site::{Site, on_each};
 
@@ -17,6 +20,8 @@ async fn ids(list: turnkeep_sessions::ListSessions) -> Vec<String> {
 
 on_each!(
     what_is_said_of_a_new_session_is_kept,
+    a_blank_title_is_none,
+    a_repeated_delete_does_nothing,
     a_taken_id_is_refused_and_the_first_session_untouched,
     a_create_with_a_request_id_lands_once,
     a_lazy_session_is_stored_with_its_first_write,
@@ -40,27 +45,73 @@ on_each!(
 
 async fn what_is_said_of_a_new_session_is_kept(site: Site) {
     let ws = site.workspace().await;
+    let folder = tempfile::tempdir().unwrap();
     let project = ws.projects().create("p").await.unwrap();
+    let channel = Channel { kind: "room".into(), id: "7".into() };
     let session = ws
         .sessions()
         .create()
         .id(id("one"))
         .title("fix the parser")
+        .cwd(folder.path())
         .audience(Audience::SubAgent)
         .parent(id("zero"))
-        .channel(Channel { kind: "room".into(), id: "7".into() })
+        .channel(channel.clone())
         .project(project.id.as_str())
         .meta(Payload::new(r#"{"z":1,"a":2}"#).unwrap())
         .await
         .unwrap();
-    let profile = session.info().await.unwrap().profile;
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    run.complete([Message::assistant("a")]).await.unwrap();
+    session.fork("f").id(id("child")).await.unwrap();
+    let (made, child) = (session.info().await.unwrap(), id("child"));
+    drop((run, session));
+    ws.close().await.unwrap();
+    let ws = site.workspace().await;
+    let row = ws.sessions().open(&id("one")).await.unwrap().info().await.unwrap();
+    assert_eq!(row, made);
+    let profile = row.profile;
     let title = profile.title.unwrap();
     assert_eq!((title.text.as_str(), title.source), ("fix the parser", TitleSource::Manual));
+    assert_eq!(profile.cwd.as_deref(), folder.path().canonicalize().unwrap().to_str());
     assert_eq!(profile.audience, Audience::SubAgent);
-    assert_eq!(profile.parent, Some(id("zero")));
-    assert_eq!(profile.channel.unwrap().id, "7");
+    assert_eq!((profile.parent, profile.fork), (Some(id("zero")), None));
+    assert_eq!(profile.channel, Some(channel));
     assert_eq!(profile.project.as_deref(), Some(project.id.as_str()));
     assert_eq!(profile.meta.unwrap().as_str(), r#"{"z":1,"a":2}"#);
+    let child = ws.sessions().open(&child).await.unwrap().info().await.unwrap().profile;
+    let origin = child.fork.unwrap();
+    assert_eq!((child.parent, child.cwd), (Some(id("one")), profile.cwd));
+    assert_eq!((origin.kind, origin.boundary.get(), origin.seed_length), (ForkKind::Session, 4, 4));
+}
+
+async fn a_blank_title_is_none(site: Site) {
+    let ws = site.workspace().await;
+    let session = ws.sessions().create().title(" ").await.unwrap();
+    let title = async || session.info().await.unwrap().profile.title;
+    assert_eq!(title().await, None);
+    session.rename("a name").await.unwrap();
+    session.rename("").await.unwrap();
+    assert_eq!(title().await, None);
+    session.append([Draft::title("a name", TitleSource::Auto)]).await.unwrap();
+    session.append([Draft::title("", TitleSource::Auto)]).await.unwrap();
+    assert_eq!(title().await, None);
+    assert_eq!(session.latest_title().await.unwrap().unwrap().value.text, "", "the entry is as it was said");
+}
+
+async fn a_repeated_delete_does_nothing(site: Site) {
+    let ws = site.workspace().await;
+    ws.sessions().create().id(id("one")).await.unwrap();
+    let delete = || ws.sessions().delete(id("one")).request_id("job-1");
+    delete().await.unwrap();
+    delete().await.unwrap();
+    let second = ws.sessions().create().id(id("one")).await.unwrap();
+    delete().await.unwrap();
+    second.info().await.unwrap();
+    let other = ws.sessions().delete(id("other")).request_id("job-1").await.unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::RequestConflict);
+    ws.sessions().delete(id("one")).request_id("job-2").await.unwrap();
+    assert_eq!(second.info().await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 async fn a_taken_id_is_refused_and_the_first_session_untouched(site: Site) {
@@ -81,6 +132,9 @@ async fn a_create_with_a_request_id_lands_once(site: Site) {
     assert_eq!(ws.sessions().list().count().await.unwrap(), 1);
     let other = ws.sessions().create().title("other").request_id("job-1").await.unwrap_err();
     assert_eq!(other.kind(), ErrorKind::RequestConflict);
+    // Nothing is stored that could tell a repeat of a lazy one.
+    let lazy = ws.sessions().create().lazy().request_id("job-2").await.unwrap_err();
+    assert_eq!(lazy.kind(), ErrorKind::Invalid);
 }
 
 async fn a_lazy_session_is_stored_with_its_first_write(site: Site) {
@@ -93,6 +147,9 @@ async fn a_lazy_session_is_stored_with_its_first_write(site: Site) {
     assert!(session.history().await.unwrap().items.is_empty());
     assert!(session.replay().await.unwrap().messages.is_empty());
     assert!(session.runs().list().await.unwrap().items.is_empty());
+    assert!(session.runs().events(None, 10).await.unwrap().items.is_empty());
+    assert_eq!(session.runs().latest_event().await.unwrap(), 0);
+    assert_eq!(session.usage().total().await.unwrap(), Usage::default());
     let made = session.append([Message::user("hello")]).await.unwrap();
     assert_eq!(made.numbers.len(), 1);
     assert!(session.is_stored());
@@ -418,4 +475,19 @@ async fn directories_are_read_by_the_id_of_the_session(site: Site) {
     assert!(none.directories.is_empty());
     let unknown = other.sessions().directories(&id("unknown")).await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_memory_store_is_new_empty_and_gone_with_its_last_handle() {
+    let open = async |store: MemoryStore| {
+        Workspace::open(Arc::new(store), WorkspaceId::new("w").unwrap()).await.unwrap()
+    };
+    let (one, two) = (MemoryStore::new(), MemoryStore::new());
+    let ws = open(one.clone()).await;
+    ws.sessions().create().id(id("one")).await.unwrap();
+    assert_eq!(open(two).await.sessions().list().count().await.unwrap(), 0, "another store is another place");
+    let again = one.reopen();
+    ws.close().await.unwrap();
+    assert_eq!(ids(open(again).await.sessions().list()).await, ["one"], "its own handles share it");
+    assert_eq!(open(MemoryStore::new()).await.sessions().list().count().await.unwrap(), 0);
 }

@@ -12,6 +12,7 @@ on_each!(
     usage_that_comes_with_an_answer_is_in_the_same_commit,
     requests_are_listed_with_a_cursor_and_by_run,
     the_counters_are_the_sum_of_the_list_also_after_many_at_once,
+    usage_without_a_model_is_a_request_too,
     usage_is_summed_per_model,
     a_stranger_records_nothing_while_somebody_runs,
 );
@@ -115,6 +116,24 @@ async fn the_counters_are_the_sum_of_the_list_also_after_many_at_once(site: Site
     let sum = listed.iter().fold(Usage::default(), |sum, record| sum.plus(&record.request.usage));
     assert_eq!((listed.len(), sum.requests), (30, 30));
     assert_eq!(session.usage().total().await.unwrap(), sum);
+}
+
+async fn usage_without_a_model_is_a_request_too(site: Site) {
+    let session = site.session().await;
+    let usage = Usage { input_tokens: 5, output_tokens: 2, ..Usage::default() };
+    session.usage().record(usage).await.unwrap();
+    let run = session.begin_run(Message::user("q")).await.unwrap();
+    run.complete([Message::assistant("a")]).usage(usage).await.unwrap();
+    let total = session.usage().total().await.unwrap();
+    assert_eq!((total.requests, total.input_tokens, total.total_tokens), (2, 10, 14));
+    assert_eq!(session.usage().list().await.unwrap().items.len(), 2);
+    // Counters stand still where they are full.
+    let most = Usage { input_tokens: u64::MAX, ..Usage::default() };
+    for _ in 0..2 {
+        session.usage().record(most).await.unwrap();
+    }
+    let total = session.usage().total().await.unwrap();
+    assert_eq!((total.requests, total.input_tokens), (4, i64::MAX as u64));
 }
 
 async fn usage_is_summed_per_model(site: Site) {

@@ -76,7 +76,7 @@ fn names(files: &[PathBuf]) -> Vec<String> {
     let mut names: Vec<String> = files
         .iter()
         .map(|path| path.display().to_string())
-        .filter(|name| !name.contains(".owners/"))
+        .filter(|name| !name.contains(".owners/") && !name.ends_with("-wal") && !name.ends_with("-shm"))
         .collect();
     names.sort();
     names

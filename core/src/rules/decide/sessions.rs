@@ -3,7 +3,7 @@
 use crate::commit::{NewSession, Outcome, SessionPatch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::SessionRef;
-use crate::model::{LeaseName, PathState, RestoreState, SessionRow, SessionState, Usage};
+use crate::model::{LeaseName, PathState, Profile, RestoreState, SessionRow, SessionState, Usage};
 use crate::mutant;
 use crate::rules::SessionChange;
 
@@ -42,11 +42,22 @@ pub(super) fn create(state: &mut State<'_>, new: &NewSession) -> Result<Outcome>
         messages: 0,
         preview: None,
         usage: Usage::default(),
-        profile: new.profile.clone(),
+        profile: said_of(new),
         restore: (new.state == SessionState::Restoring).then(RestoreState::default),
     };
     state.insert_session(row);
     Ok(Outcome::Done)
+}
+
+fn said_of(new: &NewSession) -> Profile {
+    let Profile { cwd, parent, fork, channel, .. } = new.profile.clone();
+    Profile {
+        cwd: mutant::either("sessions/directory-not-kept", None, cwd),
+        parent: mutant::either("sessions/parent-not-kept", None, parent),
+        fork: mutant::either("sessions/fork-not-kept", None, fork),
+        channel: mutant::either("sessions/channel-not-kept", None, channel),
+        ..new.profile.clone()
+    }
 }
 
 pub(super) fn patch(state: &mut State<'_>, session: &SessionRef, patch: &SessionPatch) -> Result<Outcome> {

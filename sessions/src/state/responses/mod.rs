@@ -12,7 +12,7 @@ use turnkeep_core::digest::{FieldDigest, to_hex};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{Collection, RecordKey};
 use turnkeep_core::model::Record;
-use turnkeep_core::query::Order;
+use turnkeep_core::query::{DEFAULT_LIMIT, Order, RecordQuery};
 use turnkeep_core::{Cursor, Page};
 
 pub use archive::{ReplayedTurn, ResponseItem};
@@ -39,7 +39,8 @@ impl Responses {
         RecordKey::new(to_hex(&FieldDigest::new("response/1").text(&life).text(id).finish()))
     }
 
-    /// A record by the id within the session. One that was imported under another session id is looked for among all.
+    /// A record by the id within the session. One that was imported under another session id has another key; such ones
+    /// come before all that were made here.
     async fn find(
         &self,
         collection: &str,
@@ -54,14 +55,20 @@ impl Responses {
         if let Some(record) = found.filter(|record| record.owner.as_ref() == Some(owner)) {
             return Ok(Some(record));
         }
-        let mut cursor = None;
+        let (mut cursor, mut limit) = (None, 1);
         loop {
-            let page = records::owned(&self.session, collection, |query| query.cursor = cursor).await?;
+            let narrow = |query: &mut RecordQuery| (query.cursor, query.limit) = (cursor, limit);
+            let page = records::owned(&self.session, collection, narrow).await?;
             for record in page.items {
-                if id_of(&record)? == id {
+                let found = id_of(&record)?;
+                if found == id {
                     return Ok(Some(record));
                 }
+                if record.key == self.key(&found)? {
+                    return Ok(None);
+                }
             }
+            limit = DEFAULT_LIMIT;
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(None);

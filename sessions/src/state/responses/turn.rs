@@ -5,7 +5,6 @@ use turnkeep_core::commit::{NewEvent, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, EventKind, Status, StreamName, TurnId};
 use turnkeep_core::model::{Record, Version, collection, stream};
-use turnkeep_core::query::Order;
 use turnkeep_core::{Cursor, Page, Payload, Timestamp};
 
 use super::archive::{COMPLETED, Completed};
@@ -158,7 +157,7 @@ impl Responses {
                 (record.key, known.after_item)
             }
             // Items come after their turn, so that this stays true whatever comes in between.
-            None => (self.key(turn.id.as_str())?, self.newest_item().await?),
+            None => (self.key(turn.id.as_str())?, self.session.newest_event(stream::RESPONSE_ITEMS).await?),
         };
         turn.after_item = after_item;
         let mut ops = Vec::with_capacity(2);
@@ -208,14 +207,5 @@ impl Responses {
     pub(super) async fn turn_record(&self, id: &TurnId) -> Result<Option<Record>> {
         let id_of = |record: &Record| Ok(record.payload.parse::<ResponseTurn>()?.id.to_string());
         self.find(collection::RESPONSE_TURNS, id.as_str(), id_of).await
-    }
-
-    async fn newest_item(&self) -> Result<u64> {
-        let narrow = |query: &mut turnkeep_core::query::EventQuery| {
-            query.order = Order::Descending;
-            query.limit = 1;
-        };
-        let page = self.session.events(stream::RESPONSE_ITEMS, narrow).await?;
-        Ok(page.items.first().map_or(0, |event| event.number))
     }
 }
