@@ -80,3 +80,14 @@ fn without_usage_it_says_so() {
     assert_eq!(home.json(&["usage"])["rows"], Value::Array(Vec::new()));
     home.run(&["usage", "nobody"]).refused(3, "no session has this id or title");
 }
+
+#[test]
+fn the_offline_echo_counts_its_requests_and_no_tokens() {
+    let home = Home::new();
+    home.ok(&["chat", "--say", "one", "--say", "two"]);
+    let models = home.json(&["usage", "--by", "model"]);
+    assert_eq!(totals(&models), [("echo".into(), 0)]);
+    assert_eq!(models["total"]["requests"], 2);
+    let shown = home.ok(&["usage"]);
+    assert_eq!(shown.lines().count(), 2, "a head and one session: {shown}");
+}

@@ -117,6 +117,19 @@ impl Draft {
         self
     }
 
+    /// The key under which a title is to be there once, if it gives the session a display name.
+    pub(crate) fn title_once(&self) -> Option<&str> {
+        let names = self.on_key == OnKey::Skip && self.session_title().is_some();
+        self.key.as_deref().filter(|_| names)
+    }
+
+    /// Leaves the display name as it is.
+    pub(crate) fn names_nothing(&mut self) {
+        if let Ok(body) = &mut self.body {
+            body.title = None;
+        }
+    }
+
     /// The display name that it gives the session.
     pub(crate) fn session_title(&self) -> Option<&Title> {
         self.body.as_ref().ok().and_then(|body| body.title.as_ref())

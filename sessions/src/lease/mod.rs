@@ -23,6 +23,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
+/// Leases that are taken together at most: the receipt of the commit names each.
+const TOGETHER: usize = 50;
+
 /// The leases of a workspace.
 #[derive(Clone, Debug)]
 pub struct Leases {
@@ -34,13 +37,13 @@ impl Leases {
         Self { workspace }
     }
 
-    /// Takes leases together, all or none, if nobody else holds one of them.
+    /// Takes leases together, all or none, if nobody else holds one of them. At most 50.
     ///
     /// They are taken in sorted order, each once, and renewed in the background until the [`Lease`] is released,
     /// dropped or lost. A lease that expired, or whose owner is proven dead, is taken over.
     ///
     /// # Errors
-    /// `LeaseHeld` names who holds it and for how long; `Invalid` without a name.
+    /// `LeaseHeld` names who holds it and for how long; `Invalid` without a name; `TooLarge` for too many.
     pub async fn try_acquire(
         &self,
         names: impl IntoIterator<Item = LeaseName>,
@@ -49,6 +52,10 @@ impl Leases {
         let names: BTreeSet<LeaseName> = names.into_iter().collect();
         if names.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "name at least one lease"));
+        }
+        if names.len() > TOGETHER {
+            let message = format!("{} leases; at most {TOGETHER} are taken together", names.len());
+            return Err(Error::new(ErrorKind::TooLarge, message));
         }
         match self.take(&names, purpose, Takeover::IfExpired).await {
             Err(error) if error.kind() == ErrorKind::LeaseHeld => {

@@ -20,7 +20,7 @@ use crate::draft::{Draft, TurnStart, meaning};
 use crate::lease::{Hold, granted, session_lease};
 use crate::message::Message;
 use crate::recovery;
-use crate::session::{Plan, Session, append_ops};
+use crate::session::{Plan, Session, append_ops, settle_titles};
 use crate::sessions::path_text;
 
 /// A run to be begun; await it.
@@ -278,7 +278,8 @@ impl BeginRun {
             }
         };
         let input = Some(input).filter(|_| !mutant::is("runs/begun-without-input"));
-        let drafts = input.into_iter().chain(self.more.iter().cloned()).collect();
+        let mut drafts: Vec<Draft> = input.into_iter().chain(self.more.iter().cloned()).collect();
+        settle_titles(&self.session, &mut drafts).await?;
         let session = self.session.session_ref().clone();
         let accepted = self.accepted.clone();
         Ok(Blueprint { session, run, turn, intent, after, accepted, drafts, grant })

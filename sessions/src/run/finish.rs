@@ -15,7 +15,7 @@ use crate::awaitable::awaitable;
 use crate::base::Repeat;
 use crate::draft::{Compaction, Draft, meaning};
 use crate::lease::Hold;
-use crate::session::Plan;
+use crate::session::{Plan, settle_titles};
 use crate::state::ModelRequest;
 
 /// How often the end of a run is tried again because one of its tools ended at the same time.
@@ -187,8 +187,9 @@ impl Complete<'_> {
         self
     }
 
-    async fn go(self) -> Result<()> {
+    async fn go(mut self) -> Result<()> {
         let id = self.request?;
+        settle_titles(&self.run.session, &mut self.drafts).await?;
         // Not the digest of the commit: which tools it interrupts depends on the moment.
         let mut digest = FieldDigest::new("run-complete/1").text(self.run.id.as_str());
         digest = digest.maybe(self.stop_reason.as_deref());

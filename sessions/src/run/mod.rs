@@ -31,7 +31,7 @@ use crate::claims::{self, ClaimRecord, ClaimTool};
 use crate::draft::{Draft, meaning};
 use crate::lease::{Hold, LossSignal};
 use crate::redact::Tail;
-use crate::session::{Appended, Plan, Session, Written, append_ops};
+use crate::session::{Appended, Plan, Session, Written, append_ops, settle_titles};
 use crate::state::ModelRequest;
 
 /// A run that this handle executes.
@@ -452,7 +452,8 @@ impl RunAppend<'_> {
         if self.drafts.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "there is nothing to append"));
         }
-        let (drafts, run) = (self.drafts, self.run);
+        let (mut drafts, run) = (self.drafts, self.run);
+        settle_titles(&run.session, &mut drafts).await?;
         // Not the digest of the commit: only the first write of a run says that it runs.
         let fingerprint = request
             .is_some()

@@ -1,15 +1,17 @@
 //! Appending outside a run.
 
 use turnkeep_core::Timestamp;
-use turnkeep_core::commit::{NewEntry, Op, RequestId, SessionPatch};
+use turnkeep_core::commit::{Fingerprint, NewEntry, Op, RequestId, SessionPatch};
+use turnkeep_core::digest::FieldDigest;
 use turnkeep_core::error::{Error, ErrorKind, Result};
-use turnkeep_core::id::{EntryNo, RunId, SessionRef, TurnId};
-use turnkeep_core::model::Title;
+use turnkeep_core::id::{EntryKey, EntryNo, RunId, SessionRef, TurnId};
+use turnkeep_core::model::{Title, VisibilitySet};
+use turnkeep_core::query::EntryQuery;
 
 use super::{Plan, Session, Written};
 use crate::awaitable::awaitable;
 use crate::base::Repeat;
-use crate::draft::Draft;
+use crate::draft::{Draft, meaning};
 
 /// Entries to be appended; await it.
 #[derive(Debug)]
@@ -62,10 +64,15 @@ impl Append {
         if self.drafts.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "there is nothing to append"));
         }
-        let drafts = self.drafts;
+        let mut drafts = self.drafts;
+        settle_titles(&self.session, &mut drafts).await?;
+        // Not the digest of the commit: whether a title still names the session depends on the moment.
+        let redaction = self.session.workspace().base().redaction();
+        let meant = || Ok(meaning(FieldDigest::new("append/1"), &drafts, redaction)?.finish());
+        let fingerprint = request.is_some().then(meant).transpose()?.map(Fingerprint::from_bytes);
         let session = self.session.session_ref().clone();
         let plan = Plan::new(move |now| append_ops(&session, &drafts, now, None, None))
-            .repeat(Repeat { id: request, fingerprint: None });
+            .repeat(Repeat { id: request, fingerprint });
         let written = self.session.write(plan).await?;
         Ok(Appended::read(&written, written.first))
     }
@@ -83,6 +90,19 @@ impl Appended {
 /// The display name that a title gives a session. A blank one says nothing, so that the first words are shown instead.
 pub(crate) fn displayed(title: Title) -> Option<Title> {
     Some(title).filter(|title| !title.text.trim().is_empty())
+}
+
+/// A title that is left out because its key is there must not undo a name that was given since. Others who bring the key at
+/// the same moment move the leaf.
+pub(crate) async fn settle_titles(session: &Session, drafts: &mut [Draft]) -> Result<()> {
+    for draft in drafts {
+        let Some(key) = draft.title_once().map(EntryKey::new).transpose()? else { continue };
+        let narrow = |query: &mut EntryQuery| (query.key, query.visibility) = (Some(key), VisibilitySet::ALL);
+        if !session.entries(narrow).await?.items.is_empty() {
+            draft.names_nothing();
+        }
+    }
+    Ok(())
 }
 
 /// One append, and the display name that the last title among the drafts gives the session.

@@ -17,7 +17,7 @@ use turnkeep_core::query::Mark;
 use turnkeep_core::query::Scope;
 
 pub use append::{Append, Appended};
-pub(crate) use append::{append_ops, displayed};
+pub(crate) use append::{append_ops, displayed, settle_titles};
 pub use latest::Latest;
 pub use messages::{History, Messages, StoredMessage};
 pub use turns::{EndOfTurn, Turn};

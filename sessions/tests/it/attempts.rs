@@ -22,6 +22,7 @@ on_each!(
     a_dead_owners_lease_without_a_run_is_no_obstacle,
     a_waiting_run_can_be_given_up_as_it_is,
     the_request_behind_a_run_is_kept_byte_for_byte,
+    the_request_behind_a_run_is_found_from_a_fork,
     turns_are_listed_in_the_order_of_the_transcript,
     a_turn_outside_of_a_run_is_ended_once,
     a_closing_run_tolerates_a_turn_that_was_ended_before,
@@ -233,6 +234,24 @@ async fn the_request_behind_a_run_is_kept_byte_for_byte(site: Site) {
     assert!(taken.context().any(|(name, _)| name == "intent"), "{taken}");
     let missing = other.runs().intent(&IntentId::new("none").unwrap()).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+async fn the_request_behind_a_run_is_found_from_a_fork(site: Site) {
+    let session = site.session().await;
+    let asked = json(r#"{"ask":1}"#);
+    let run = session.begin_run(Message::user("q")).request(asked.clone()).await.unwrap();
+    run.fail(RunError::provider("timeout")).await.unwrap();
+    let again = session.retry_run(run.id().clone()).await.unwrap();
+    again.complete([Message::assistant("a")]).await.unwrap();
+    let child = session.fork("f").await.unwrap().session;
+    for run in child.runs().list().await.unwrap().items {
+        let intent = child.runs().intent(&run.intent.unwrap()).await.unwrap();
+        assert_eq!(intent.request.as_ref(), Some(&asked));
+    }
+    // No session reads what none of its runs asked for.
+    let other = site.session().await;
+    let intent = session.runs().list().await.unwrap().items.remove(0).intent.unwrap();
+    assert_eq!(other.runs().intent(&intent).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 async fn turns_are_listed_in_the_order_of_the_transcript(site: Site) {

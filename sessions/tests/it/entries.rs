@@ -28,6 +28,7 @@ on_each!(
     a_rename_by_a_stale_handle_leaves_it_stale,
     an_append_with_a_request_id_lands_once,
     a_key_is_taken_once,
+    a_title_that_is_there_undoes_no_later_name,
     messages_are_read_by_number,
     moving_the_leaf_branches_and_returns,
     a_compaction_deletes_nothing,
@@ -220,6 +221,27 @@ async fn a_key_is_taken_once(site: Site) {
     let skipped = session.append([Draft::from(Message::user("three")).key_once("k")]).await.unwrap();
     assert_eq!(first.numbers, skipped.numbers);
     assert_eq!(texts(&session).await, ["one"]);
+}
+
+async fn a_title_that_is_there_undoes_no_later_name(site: Site) {
+    let session = site.session().await;
+    let named = || [Draft::title("by the job", TitleSource::Auto).key_once("title")];
+    let title = async || session.info().await.unwrap().profile.title.unwrap().text;
+    session.append(named()).request_id("job").await.unwrap();
+    assert_eq!(title().await, "by the job");
+    session.rename("by a person").await.unwrap();
+    assert!(session.append(named()).request_id("job").await.unwrap().repeated);
+    session.append(named()).await.unwrap();
+    let run = session.begin_run(Message::user("q")).and(named()).await.unwrap();
+    run.append(named()).await.unwrap();
+    let [again] = named();
+    run.complete([Draft::from(Message::assistant("a")), again]).await.unwrap();
+    assert_eq!(title().await, "by a person");
+    let titles = session.entries(|query| query.limit = 100).await.unwrap().items;
+    let titles = titles.iter().filter(|entry| entry.kind.as_str() == entry_kind::SESSION_INFO).count();
+    assert_eq!(titles, 1);
+    session.append([Draft::title("another", TitleSource::Auto).key_once("title 2")]).await.unwrap();
+    assert_eq!(title().await, "another");
 }
 
 async fn messages_are_read_by_number(site: Site) {

@@ -28,7 +28,6 @@ on_each!(
     a_fork_is_cut_at_the_end_of_a_turn_or_at_its_last_words,
     a_fork_never_splits_a_call_from_its_result,
     a_conversation_without_boundaries_is_forked_after_an_answer,
-    the_request_behind_a_run_is_found_from_a_fork,
     a_fork_is_refused_with_its_reason,
     the_same_request_gives_the_same_child_though_the_source_moved_on,
     a_request_id_is_needed_and_means_one_fork,
@@ -243,24 +242,6 @@ async fn a_conversation_without_boundaries_is_forked_after_an_answer(site: Site)
     let refused = other.fork("f").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ForkRefused(ForkReason::NoCompletedTurn));
     assert!(refused.to_string().contains("fork after an answer"), "what to do: {refused}");
-}
-
-async fn the_request_behind_a_run_is_found_from_a_fork(site: Site) {
-    let session = site.session().await;
-    let asked = Payload::new(r#"{"ask":1}"#).unwrap();
-    let run = session.begin_run(Message::user("q")).request(asked.clone()).await.unwrap();
-    run.fail(RunError::provider("timeout")).await.unwrap();
-    let again = session.retry_run(run.id().clone()).await.unwrap();
-    again.complete([Message::assistant("a")]).await.unwrap();
-    let child = session.fork("f").await.unwrap().session;
-    for run in child.runs().list().await.unwrap().items {
-        let intent = child.runs().intent(&run.intent.unwrap()).await.unwrap();
-        assert_eq!(intent.request.as_ref(), Some(&asked));
-    }
-    // No session reads what none of its runs asked for.
-    let other = site.session().await;
-    let intent = session.runs().list().await.unwrap().items.remove(0).intent.unwrap();
-    assert_eq!(other.runs().intent(&intent).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 async fn a_fork_is_refused_with_its_reason(site: Site) {

@@ -75,6 +75,12 @@ async fn several_leases_are_taken_together_or_not_at_all(site: Site) {
     let order: Vec<_> = all.fences().iter().map(|fence| fence.name.clone()).collect();
     assert_eq!(order, names(&["a", "b", "c"]), "sorted, each once");
     all.release().await.unwrap();
+    let many = |count: usize| (0..count).map(|number| named_lease(format!("{number}")).unwrap());
+    let all = ws.leases().try_acquire(many(50), LeasePurpose::Mutation).await.unwrap();
+    all.renew().await.unwrap();
+    all.release().await.unwrap();
+    let refused = ws.leases().try_acquire(many(51), LeasePurpose::Mutation).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
 }
 
 async fn waiting_ends_with_the_release(site: Site) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
-use turnkeep::model::RunState;
+use turnkeep::model::{RunState, Usage};
+use turnkeep::state::ModelRequest;
 use turnkeep::{ErrorKind, Message, Run, RunError};
 
 use super::Conversation;
@@ -56,6 +57,7 @@ impl Conversation<'_> {
             run = begin.into_future() => run?,
         };
         turn.run = Some(run.id().to_string());
+        let begun = Instant::now();
         let answered = match self.answer(&run, &mut turn.answer, &mut shown, out).await {
             Ok(answered) => answered,
             Err(failure) => {
@@ -64,12 +66,19 @@ impl Conversation<'_> {
                 return Err(failure);
             }
         };
+        // The echo counts no tokens, but a request it was.
+        let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let request = ModelRequest::new(self.provider.name(), Usage { duration_ms, ..Usage::default() });
         match answered {
             Answered::Whole => {
-                run.complete([Message::assistant(turn.answer.as_str())]).await?;
+                let answer = Message::assistant(turn.answer.as_str());
+                run.complete([answer]).usage(request).await?;
                 turn.state = RunState::Completed;
             }
-            Answered::Cancelled => run.cancel().await?,
+            Answered::Cancelled => {
+                run.add_usage(request).await?;
+                run.cancel().await?;
+            }
             Answered::Lost => {
                 return Err(turnkeep::Error::new(
                     ErrorKind::LeaseLost,
