@@ -12,7 +12,7 @@ use turnkeep_sessions::replay::{LeftOutReason, ReplayPolicy, provider_valid, rep
 use turnkeep_sessions::transfer::{
     Format, ImportOptions, ImportReport, UnansweredIn, Wholeness, import, quietly,
 };
-use turnkeep_sessions::{ModelChange, ThinkingLevel};
+use turnkeep_sessions::{ModelChange, ThinkingLevel, Workspace};
 
 use crate::both::{Scene, all_sessions, on_each, row, workspace};
 
@@ -169,6 +169,16 @@ on_each! {
         assert_eq!(replayed.left_out.count(LeftOutReason::Empty), 1);
         assert_eq!(replayed.repaired, 4);
         assert!(replayed.messages[1].message.is_from(role::ASSISTANT));
+    }
+
+    async fn an_imported_session_goes_two_ways(backend: Backend) {
+        let store = backend.open().await;
+        take_in(&*store, FIXTURE).await;
+        let ws = Workspace::open(store, workspace()).await.unwrap();
+        let session = ws.sessions().open_by_prefix(FIXTURE_ID).await.unwrap();
+        let child = session.fork("f").await.unwrap().session;
+        assert_eq!(child.replay().await.unwrap(), session.replay().await.unwrap());
+        assert_eq!(child.info().await.unwrap().messages, 13);
     }
 
     async fn progress_begins_at_nothing_and_ends_with_all(backend: Backend) {
