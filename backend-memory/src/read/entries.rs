@@ -3,10 +3,9 @@
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::Entry;
 use turnkeep_core::mutant;
-use turnkeep_core::query::{EntryQuery, PageBuilder, PathTo, page_limit};
+use turnkeep_core::query::{EntryQuery, PageBuilder, PageItem as _, PathTo, page_limit};
 use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Page, Result};
 
-use crate::read::entry_bytes;
 use crate::tables::{Life, Tables};
 
 impl Tables {
@@ -23,7 +22,7 @@ impl Tables {
         let mut add = |entry: &Entry| {
             let fits = query.admits(entry)
                 && (query.path.is_none() || entry.on_path || mutant::is("memory/labels-on-the-path"));
-            !fits || page.push(entry_bytes(entry), || entry.clone())
+            !fits || page.push_with(entry.bytes(), || entry.clone())
         };
         if query.order.from_newest() {
             let _ = scan.rev().all(|(_, entry)| add(entry));

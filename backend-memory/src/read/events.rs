@@ -2,7 +2,7 @@
 
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::Event;
-use turnkeep_core::query::{EventQuery, PageBuilder, page_limit};
+use turnkeep_core::query::{EventQuery, PageBuilder, PageItem as _, page_limit};
 use turnkeep_core::{Cursor, Page, Result};
 
 use crate::tables::Tables;
@@ -30,7 +30,7 @@ impl Tables {
             let mut scan = events.range(low..=high);
             let mut add = |event: &Event| {
                 let fits = query.run.is_none() || event.run == query.run;
-                !fits || page.push(event.payload.as_str().len(), || event.clone())
+                !fits || page.push_with(event.bytes(), || event.clone())
             };
             if query.order.from_newest() {
                 let _ = scan.rev().all(|(_, event)| add(event));

@@ -7,7 +7,7 @@ use turnkeep_core::id::RecordKey;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{LeaseKey, LeaseView, Liveness, Record, SessionState};
 use turnkeep_core::mutant;
-use turnkeep_core::query::{Mark, OwnerFilter, PageBuilder, RecordQuery, Scope, page_limit};
+use turnkeep_core::query::{Mark, OwnerFilter, PageBuilder, PageItem as _, RecordQuery, Scope, page_limit};
 use turnkeep_core::{Cursor, OwnerId, Page, Result, Timestamp};
 
 use crate::tables::{ListOrder, Tables, Workspace};
@@ -28,7 +28,7 @@ impl Tables {
         }
         if let Some(workspace) = self.workspaces.get(&query.workspace) {
             offer_records(workspace, query, position, |record| {
-                page.push(record.payload.as_str().len(), || record.clone())
+                page.push_with(record.bytes(), || record.clone())
             });
         }
         page.finish(query.order, |last| Cursor::seal(query, &(last.ordinal, &last.key)))

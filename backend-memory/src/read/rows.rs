@@ -2,18 +2,14 @@
 
 use std::ops::Bound;
 
-use turnkeep_core::id::{Collection, RecordKey, StreamName};
+use turnkeep_core::id::StreamName;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Row, RowKind, SessionImage};
 use turnkeep_core::mutant;
-use turnkeep_core::query::{PageBuilder, RowQuery, RowSubject, page_limit};
-use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Order, Page, Result, RunId, SessionRef};
+use turnkeep_core::query::{PageBuilder, PageItem as _, RowPlace, RowQuery, RowSubject, page_limit};
+use turnkeep_core::{Cursor, EntryNo, Order, Page, Result, SessionRef};
 
-use crate::read::{entry_bytes, run_bytes, session_bytes};
 use crate::tables::{Life, Tables, Workspace};
-
-/// A place in the order of rows: the kind, two names and a number, of which each kind uses what it needs.
-type Place = (RowKind, String, String, u64);
 
 impl Tables {
     /// Everything that a session is, or the records nobody owns, in the order of a copy.
@@ -22,147 +18,120 @@ impl Tables {
     /// `NotFound`, and `Invalid` for a limit of 0 or a cursor that is not of this query.
     pub fn rows(&self, query: &RowQuery, limits: &Limits) -> Result<Page<Row>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
-        let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
+        let position: Option<RowPlace> =
+            query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
         let mut walk = Walk { query, position: position.as_ref(), page: &mut page };
         let workspace = self.workspaces.get(&query.workspace);
         match &query.subject {
             RowSubject::Session(session) => {
                 let life = self.session(&query.workspace, session)?;
-                let _ = walk.life(life)? && walk.records(workspace, Some(session))?;
+                let _ = walk.life(life) && walk.records(workspace, Some(session));
             }
             RowSubject::Unowned => {
-                walk.records(workspace, None)?;
+                walk.records(workspace, None);
             }
         }
-        page.finish(Order::Ascending, |last| Cursor::seal(query, &place(last)))
-    }
-}
-
-fn place(row: &Row) -> Place {
-    let none = String::new;
-    let name = |id: &dyn AsRef<str>| id.as_ref().to_owned();
-    match row {
-        Row::Session(_) => (row.kind(), none(), none(), 0),
-        Row::Entry(entry) => (row.kind(), none(), none(), entry.number.get().into()),
-        Row::Run(run) => (row.kind(), name(&run.id), none(), run.number.into()),
-        Row::Stream(stream) => (row.kind(), name(&stream.name), none(), 0),
-        Row::Event { stream, event } => (row.kind(), name(stream), none(), event.number),
-        Row::Record(record) => (row.kind(), name(&record.collection), name(&record.key), 0),
+        page.finish(Order::Ascending, |last| Cursor::seal(query, &RowPlace::of(last)))
     }
 }
 
 struct Walk<'a> {
     query: &'a RowQuery,
-    position: Option<&'a Place>,
+    position: Option<&'a RowPlace>,
     page: &'a mut PageBuilder<Row>,
 }
 
 impl Walk<'_> {
-    /// Whether rows of a kind are asked for and lie beyond the position; and the position, if it is within them.
-    fn from(&self, kind: RowKind) -> Option<Option<&Place>> {
-        if !self.query.wants(kind) {
-            return None;
-        }
-        match self.position {
-            Some(place) if place.0 > kind => None,
-            Some(place) if place.0 == kind => Some(Some(place)),
-            _ => Some(None),
-        }
+    /// Whether rows of a kind are asked for and lie beyond the position.
+    fn comes(&self, kind: RowKind) -> bool {
+        self.query.comes(kind, self.position)
     }
 
     /// Offers all but the records; `false` when the page is full.
-    fn life(&mut self, life: &Life) -> Result<bool> {
-        Ok(self.image(life)
-            && self.entries(life)
-            && self.runs(life)?
-            && self.streams(life)?
-            && self.events(life)?)
+    fn life(&mut self, life: &Life) -> bool {
+        self.image(life) && self.entries(life) && self.runs(life) && self.streams(life) && self.events(life)
     }
 
     fn image(&mut self, life: &Life) -> bool {
-        if self.from(RowKind::Session) != Some(None) {
+        if !self.comes(RowKind::Session) || self.position.is_some() {
             return true;
         }
-        self.page.push(session_bytes(&life.row), || Row::Session(SessionImage::from(&life.row)))
+        self.page.push_with(life.row.bytes(), || Row::Session(SessionImage::from(&life.row)))
     }
 
     fn entries(&mut self, life: &Life) -> bool {
-        let Some(at) = self.from(RowKind::Entry) else { return true };
-        let at = at.and_then(|place| u32::try_from(place.3).ok()).and_then(EntryNo::new);
-        let from = at.map_or(Bound::Unbounded, Bound::Excluded);
+        if !self.comes(RowKind::Entry) {
+            return true;
+        }
+        let from = match self.position {
+            Some(RowPlace::Entry(number)) => EntryNo::new(*number).map_or(Bound::Unbounded, Bound::Excluded),
+            _ => Bound::Unbounded,
+        };
         life.entries
             .range((from, Bound::Unbounded))
-            .all(|(_, entry)| self.page.push(entry_bytes(entry), || Row::Entry((**entry).clone())))
+            .all(|(_, entry)| self.page.push_with(entry.bytes(), || Row::Entry((**entry).clone())))
     }
 
-    fn runs(&mut self, life: &Life) -> Result<bool> {
-        let Some(at) = self.from(RowKind::Run) else { return Ok(true) };
-        let from = match at {
-            None => Bound::Unbounded,
-            Some((_, id, _, number)) => {
-                Bound::Excluded((u32::try_from(*number).map_err(|_| garbled())?, RunId::new(id)?))
-            }
+    fn runs(&mut self, life: &Life) -> bool {
+        if !self.comes(RowKind::Run) {
+            return true;
+        }
+        let from = match self.position {
+            Some(RowPlace::Run(number, id)) => Bound::Excluded((*number, id.clone())),
+            _ => Bound::Unbounded,
         };
-        let mut order = life.run_order.range((from, Bound::Unbounded));
-        Ok(order.all(|(_, id)| {
+        life.run_order.range((from, Bound::Unbounded)).all(|(_, id)| {
             let Some(run) = life.runs.get(id) else { return true };
-            self.page.push(run_bytes(run), || Row::Run((**run).clone()))
-        }))
+            self.page.push_with(run.bytes(), || Row::Run((**run).clone()))
+        })
     }
 
-    fn streams(&mut self, life: &Life) -> Result<bool> {
-        let Some(at) = self.from(RowKind::Stream).filter(|_| !mutant::is("memory/rows-without-streams"))
-        else {
-            return Ok(true);
+    fn streams(&mut self, life: &Life) -> bool {
+        if !self.comes(RowKind::Stream) || mutant::is("memory/rows-without-streams") {
+            return true;
+        }
+        let from = match self.position {
+            Some(RowPlace::Stream(name)) => Bound::Excluded(name),
+            _ => Bound::Unbounded,
         };
-        let from = match at {
-            None => Bound::Unbounded,
-            Some((_, name, _, _)) => Bound::Excluded(StreamName::new(name)?),
-        };
-        let mut rows = life.streams.range((from, Bound::Unbounded));
-        Ok(rows.all(|(_, row)| self.page.push(0, || Row::Stream(row.clone()))))
+        let mut rows = life.streams.range::<StreamName, _>((from, Bound::Unbounded));
+        rows.all(|(_, row)| self.page.push(Row::Stream(row.clone())))
     }
 
-    fn events(&mut self, life: &Life) -> Result<bool> {
-        let Some(at) = self.from(RowKind::Event) else { return Ok(true) };
-        let (from, at) = match at {
-            None => (Bound::Unbounded, None),
-            Some((_, name, _, number)) => {
-                let name = StreamName::new(name)?;
-                (Bound::Included(name.clone()), Some((name, *number)))
-            }
+    fn events(&mut self, life: &Life) -> bool {
+        if !self.comes(RowKind::Event) {
+            return true;
+        }
+        let (from, at) = match self.position {
+            Some(RowPlace::Event(name, number)) => (Bound::Included(name), Some((name, *number))),
+            _ => (Bound::Unbounded, None),
         };
-        for (name, events) in life.events.range((from, Bound::Unbounded)) {
-            let within = at.as_ref().filter(|(stream, _)| stream == name);
-            let after = within.map_or(Bound::Unbounded, |(_, number)| Bound::Excluded(*number));
+        for (name, events) in life.events.range::<StreamName, _>((from, Bound::Unbounded)) {
+            let within = at.filter(|(stream, _)| *stream == name);
+            let after = within.map_or(Bound::Unbounded, |(_, number)| Bound::Excluded(number));
             for event in events.range((after, Bound::Unbounded)).map(|(_, event)| event) {
                 let row = || Row::Event { stream: name.clone(), event: (**event).clone() };
-                if !self.page.push(event.payload.as_str().len(), row) {
-                    return Ok(false);
+                if !self.page.push_with(event.bytes(), row) {
+                    return false;
                 }
             }
         }
-        Ok(true)
+        true
     }
 
-    fn records(&mut self, workspace: Option<&Workspace>, owner: Option<&SessionRef>) -> Result<bool> {
-        let Some(at) = self.from(RowKind::Record) else { return Ok(true) };
-        let from = match at {
-            None => Bound::Unbounded,
-            Some((_, collection, key, _)) => {
-                Bound::Excluded((Collection::new(collection)?, RecordKey::new(key)?))
-            }
+    fn records(&mut self, workspace: Option<&Workspace>, owner: Option<&SessionRef>) -> bool {
+        if !self.comes(RowKind::Record) {
+            return true;
+        }
+        let from = match self.position {
+            Some(RowPlace::Record(collection, key)) => Bound::Excluded((collection.clone(), key.clone())),
+            _ => Bound::Unbounded,
         };
-        let Some(ledger) = workspace.map(|workspace| &workspace.ledger) else { return Ok(true) };
-        let Some(owned) = ledger.owned.get(&owner.cloned()) else { return Ok(true) };
-        let mut keys = owned.keys.range((from, Bound::Unbounded));
-        Ok(keys.all(|id| {
+        let Some(ledger) = workspace.map(|workspace| &workspace.ledger) else { return true };
+        let Some(owned) = ledger.owned.get(&owner.cloned()) else { return true };
+        owned.keys.range((from, Bound::Unbounded)).all(|id| {
             let Some(record) = ledger.records.get(id) else { return true };
-            self.page.push(record.payload.as_str().len(), || Row::Record((**record).clone()))
-        }))
+            self.page.push_with(record.bytes(), || Row::Record((**record).clone()))
+        })
     }
-}
-
-fn garbled() -> Error {
-    Error::new(ErrorKind::Invalid, "this is not a cursor; pass back what a page gave as `next`")
 }

@@ -8,10 +8,9 @@ use turnkeep_core::id::SessionId;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Run, SessionState};
 use turnkeep_core::mutant;
-use turnkeep_core::query::{PageBuilder, RunQuery, page_limit};
+use turnkeep_core::query::{PageBuilder, PageItem as _, RunQuery, page_limit};
 use turnkeep_core::{Cursor, Incarnation, Page, Result, RunId};
 
-use crate::read::run_bytes;
 use crate::tables::{Life, Tables, Workspace};
 
 /// A place in the order of runs: by session, then by number; the id makes it total.
@@ -25,7 +24,7 @@ impl Tables {
     pub fn runs(&self, query: &RunQuery, limits: &Limits) -> Result<Page<Run>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
         let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
-        let mut add = |run: &Arc<Run>| !admits(query, run) || page.push(run_bytes(run), || (**run).clone());
+        let mut add = |run: &Arc<Run>| !admits(query, run) || page.push_with(run.bytes(), || (**run).clone());
         if let Some(session) = &query.session {
             let life = self.session(&query.workspace, session)?;
             walk_life(life, query, position.as_ref(), &mut add);

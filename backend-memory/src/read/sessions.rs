@@ -5,16 +5,12 @@ use std::ops::Bound;
 
 use turnkeep_core::id::SessionId;
 use turnkeep_core::limits::Limits;
-use turnkeep_core::model::{Audience, SessionRow, SessionState};
+use turnkeep_core::model::{SessionRow, SessionState};
 use turnkeep_core::mutant;
-use turnkeep_core::query::{AudienceFilter, PageBuilder, SessionOrder, SessionQuery, page_limit};
-use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result, SessionKey};
+use turnkeep_core::query::{PageBuilder, PageItem as _, SessionOrder, SessionQuery, page_limit};
+use turnkeep_core::{Order, Page, Result, SessionKey};
 
-use crate::read::session_bytes;
 use crate::tables::{Life, Tables, Workspace};
-
-/// A place in either order: the activity number, 0 in the order by id, and the id.
-type Place = (u64, SessionId);
 
 impl Tables {
     /// A session in use, by its id.
@@ -30,12 +26,7 @@ impl Tables {
     /// `Invalid` for a limit of 0 or a cursor that is not of this query.
     pub fn sessions(&self, query: &SessionQuery, limits: &Limits) -> Result<Page<SessionRow>> {
         let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
-        if query.offset > 0 && query.cursor.is_some() {
-            return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));
-        }
-        // A page that began at an offset is continued by its cursor alone.
-        let bound = SessionQuery { offset: 0, ..query.clone() };
-        let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(&bound)).transpose()?;
+        let position = query.position()?;
         let filter = Filter::new(query);
         let mut total = None;
         if let Some(workspace) = self.workspaces.get(&query.workspace) {
@@ -48,7 +39,7 @@ impl Tables {
                     passed += 1;
                     return true;
                 }
-                page.push(session_bytes(&life.row), || life.row.clone())
+                page.push_with(life.row.bytes(), || life.row.clone())
             });
             if query.total {
                 total = Some(workspace.lives.values().filter(|life| filter.admits(life)).count() as u64);
@@ -56,10 +47,7 @@ impl Tables {
         } else if query.total {
             total = Some(0);
         }
-        let mut page = page.finish(Order::Ascending, |last| {
-            let activity = if query.order == SessionOrder::Id { 0 } else { last.activity };
-            Cursor::seal(&bound, &(activity, &last.id))
-        })?;
+        let mut page = page.finish(Order::Ascending, |last| query.cursor_after(last))?;
         page.total = total;
         Ok(page)
     }
@@ -69,7 +57,7 @@ impl Tables {
 fn visit(
     workspace: &Workspace,
     order: SessionOrder,
-    position: Option<Place>,
+    position: Option<(u64, SessionId)>,
     mut offer: impl FnMut(&Life) -> bool,
 ) {
     let mut visit = |id: &SessionId| workspace.life(id).is_none_or(&mut offer);
@@ -99,26 +87,13 @@ impl<'a> Filter<'a> {
 
     fn admits(&self, life: &Life) -> bool {
         let (query, row) = (self.query, &life.row);
-        let profile = &row.profile;
-        let audience = match query.audience {
-            AudienceFilter::User => profile.audience == Audience::User,
-            AudienceFilter::SubAgent => profile.audience == Audience::SubAgent,
-            AudienceFilter::Any => true,
-        };
-        audience
-            && (row.state == query.state || mutant::is("memory/lists-what-is-built"))
-            && (query.cwd.is_none() || profile.cwd == query.cwd)
+        (row.state == query.state || mutant::is("memory/lists-what-is-built"))
             && query.id_prefix.as_ref().is_none_or(|prefix| {
                 row.id.as_str().starts_with(prefix.as_str())
                     || (mutant::is("memory/prefix-is-a-pattern") && prefix.contains('%'))
             })
             && (!query.with_messages || row.messages > 0)
-            && query.archived.is_none_or(|archived| {
-                profile.archived == archived || mutant::is("memory/archived-not-compared")
-            })
-            && query.pinned.is_none_or(|pinned| profile.pinned == pinned)
-            && (query.project.is_none() || profile.project == query.project)
-            && (query.parent.is_none() || profile.parent == query.parent)
+            && query.admits(&row.profile)
             && self.text.as_ref().is_none_or(|text| has_text(life, text))
     }
 }

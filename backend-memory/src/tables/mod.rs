@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::model::{Record, SessionRow, SessionState};
 use turnkeep_core::mutant;
+use turnkeep_core::query::no_session;
 use turnkeep_core::rules::OwnerState;
 use turnkeep_core::{Incarnation, Result, SessionRef, WorkspaceId};
 
 pub(crate) use ledger::{Ledger, ListOrder};
 pub(crate) use life::Life;
-
-use crate::read::no_session;
 
 /// Everything that a store holds, as ordered maps: answers look-ups and queries, and takes what the rules decided.
 ///

@@ -10,7 +10,7 @@ use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Page, Result};
 
 use crate::codec::{Fields, Key};
 use crate::error::damaged;
-use crate::read::{entry_bytes, find, number_with_key, segment_at};
+use crate::read::{find, number_with_key, segment_at};
 use crate::rows::{Head, entry_key, read_entry};
 use crate::source::{Source, Span, Toward};
 use crate::tables;
@@ -186,7 +186,7 @@ impl Scan<'_> {
 
 fn offer(query: &EntryQuery, page: &mut PageBuilder<Entry>, entry: Entry) -> bool {
     let fits = query.admits(&entry) && (query.path.is_none() || entry.on_path);
-    !fits || page.push(entry_bytes(&entry), || entry)
+    !fits || page.push(entry)
 }
 
 fn lost(query: &EntryQuery, number: u32) -> Error {

@@ -35,7 +35,7 @@ pub(crate) fn events(source: &dyn Source, query: &EventQuery, limits: &Limits) -
         let (_, event) = read_event(key, body)?;
         let fits =
             query.run.is_none() || event.run == query.run || mutant::is("redb/run-of-events-not-compared");
-        Ok(!fits || page.push(event.payload.as_str().len(), || event))
+        Ok(!fits || page.push(event))
     })?;
     page.finish(query.order, |last| Cursor::seal(query, &last.number))
 }

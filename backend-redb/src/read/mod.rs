@@ -21,9 +21,10 @@ pub(crate) use search::search;
 pub(crate) use sessions::{activity_key, session, sessions};
 
 use turnkeep_core::id::SessionId;
-use turnkeep_core::model::{Entry, Profile, Run, SessionRow, SessionState};
+use turnkeep_core::model::{Profile, SessionState};
 use turnkeep_core::mutant;
-use turnkeep_core::{EntryNo, Error, ErrorKind, Payload, Result, SessionRef, WorkspaceId};
+use turnkeep_core::query::no_session;
+use turnkeep_core::{EntryNo, Result, SessionRef, WorkspaceId};
 
 use crate::codec::{Fields, Key};
 use crate::error::damaged;
@@ -89,11 +90,7 @@ fn find(source: &dyn Source, id: &WorkspaceId, session: &SessionRef) -> Result<(
             head.state == SessionState::Active
                 && (head.incarnation == session.incarnation || mutant::is("redb/any-life-is-read"))
         })
-        .ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "there is no such session, or this life of it is over")
-                .with("workspace", id)
-                .with("session", session)
-        })
+        .ok_or_else(|| no_session(id, session))
 }
 
 /// A segment: its first entry, the parent of that one, and the segment that holds the parent.
@@ -136,20 +133,4 @@ pub(crate) fn number_with_key(source: &dyn Source, skey: u64, key: &str) -> Resu
     let number = read_number(tables::ENTRY_KEYS, &body)?;
     let number = u32::try_from(number).ok().and_then(EntryNo::new);
     number.map(Some).ok_or_else(|| damaged(tables::ENTRY_KEYS, "number"))
-}
-
-fn payload_bytes(payload: Option<&Payload>) -> usize {
-    payload.map_or(0, |payload| payload.as_str().len())
-}
-
-pub(crate) fn entry_bytes(entry: &Entry) -> usize {
-    entry.payload.as_str().len() + entry.text.as_ref().map_or(0, String::len)
-}
-
-fn run_bytes(run: &Run) -> usize {
-    [&run.error, &run.progress, &run.context_usage].map(|json| payload_bytes(json.as_ref())).iter().sum()
-}
-
-fn session_bytes(row: &SessionRow) -> usize {
-    payload_bytes(row.profile.meta.as_ref())
 }

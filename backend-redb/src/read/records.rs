@@ -78,7 +78,7 @@ impl List {
         let Some(body) = source.get(tables::RECORDS, &key)? else { return Ok(()) };
         let stored = read_record(key.as_bytes(), &body)?;
         if self.admits(source, query, &stored)? {
-            page.push(stored.record.payload.as_str().len(), || stored.record);
+            page.push(stored.record);
         }
         Ok(())
     }
@@ -104,8 +104,7 @@ impl List {
             let key = record_key(self.wkey, &query.collection, &fields.parse(key)?);
             let body = source.get(tables::RECORDS, &key)?.ok_or_else(|| damaged(self.table, "record"))?;
             let stored = read_record(key.as_bytes(), &body)?;
-            Ok(!self.admits(source, query, &stored)?
-                || page.push(stored.record.payload.as_str().len(), || stored.record))
+            Ok(!self.admits(source, query, &stored)? || page.push(stored.record))
         });
         scanned.or_else(|error| page.beyond(error)).map(drop)
     }

@@ -8,7 +8,7 @@ use turnkeep_core::{Cursor, Page, Result, RunId};
 
 use crate::codec::{Fields, Key};
 use crate::error::damaged;
-use crate::read::{find, head, run_bytes, workspace};
+use crate::read::{find, head, workspace};
 use crate::rows::{read_number, read_run, run_key};
 use crate::source::{Source, Span, Toward};
 use crate::tables;
@@ -50,7 +50,7 @@ impl Walk<'_> {
         let fits = query.states.contains(run.state)
             && query.id.as_ref().is_none_or(|id| run.id == *id)
             && (query.intent.is_none() || run.intent == query.intent);
-        !fits || self.page.push(run_bytes(&run), || run)
+        !fits || self.page.push(run)
     }
 
     /// A span narrowed to what lies beyond the position, whose key `key` makes.

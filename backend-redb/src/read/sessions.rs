@@ -2,13 +2,13 @@
 
 use turnkeep_core::id::SessionId;
 use turnkeep_core::limits::Limits;
-use turnkeep_core::model::{Audience, Profile, SessionRow, SessionState};
-use turnkeep_core::query::{AudienceFilter, PageBuilder, SessionOrder, SessionQuery, page_limit};
-use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result, SessionKey};
+use turnkeep_core::model::{Profile, SessionRow, SessionState};
+use turnkeep_core::query::{PageBuilder, SessionOrder, SessionQuery, page_limit};
+use turnkeep_core::{Order, Page, Result, SessionKey};
 
 use crate::codec::{Fields, Key};
 use crate::error::damaged;
-use crate::read::{head, head_by_id, profile, session_bytes, workspace};
+use crate::read::{head, head_by_id, profile, workspace};
 use crate::rows::{Head, read_entry, read_number};
 use crate::source::{Source, Span, Toward};
 use crate::tables;
@@ -32,12 +32,7 @@ pub(crate) fn sessions(
     limits: &Limits,
 ) -> Result<Page<SessionRow>> {
     let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
-    if query.offset > 0 && query.cursor.is_some() {
-        return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));
-    }
-    // A page that began at an offset is continued by its cursor alone.
-    let bound = SessionQuery { offset: 0, ..query.clone() };
-    let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(&bound)).transpose()?;
+    let position = query.position()?;
     let filter = Filter { source, query, text: query.text.as_ref().map(|text| text.to_ascii_lowercase()) };
     let mut total = query.total.then_some(0);
     if let Some(row) = workspace(source, &query.workspace)? {
@@ -49,7 +44,7 @@ pub(crate) fn sessions(
                 return Ok(true);
             }
             let row = head.with(&query.workspace, profile);
-            Ok(page.push(session_bytes(&row), || row))
+            Ok(page.push(row))
         })?;
         if let Some(total) = &mut total {
             visit(source, row.wkey, query, None, &mut |skey, head| {
@@ -58,10 +53,7 @@ pub(crate) fn sessions(
             })?;
         }
     }
-    let mut page = page.finish(Order::Ascending, |last| {
-        let activity = if query.order == SessionOrder::Id { 0 } else { last.activity };
-        Cursor::seal(&bound, &(activity, &last.id))
-    })?;
+    let mut page = page.finish(Order::Ascending, |last| query.cursor_after(last))?;
     page.total = total;
     Ok(page)
 }
@@ -160,17 +152,7 @@ impl Filter<'_> {
             return Ok(None);
         }
         let profile = profile(self.source, skey)?;
-        let audience = match query.audience {
-            AudienceFilter::User => profile.audience == Audience::User,
-            AudienceFilter::SubAgent => profile.audience == Audience::SubAgent,
-            AudienceFilter::Any => true,
-        };
-        let fits = audience
-            && (query.cwd.is_none() || profile.cwd == query.cwd)
-            && query.archived.is_none_or(|archived| profile.archived == archived)
-            && query.pinned.is_none_or(|pinned| profile.pinned == pinned)
-            && (query.project.is_none() || profile.project == query.project)
-            && (query.parent.is_none() || profile.parent == query.parent)
+        let fits = query.admits(&profile)
             && match &self.text {
                 Some(text) => self.has_text(skey, head, &profile, text)?,
                 None => true,

@@ -11,7 +11,7 @@ use turnkeep_core::{Cursor, EntryNo, Error, ErrorKind, Page, Result, SessionRef}
 use crate::columns::{ENTRY_COLUMNS, EntryReader, Fields, number_of, row_key};
 use crate::error::sql;
 use crate::read::sql::{Sql, direction, list};
-use crate::read::{Snapshot, entry_bytes, find};
+use crate::read::{Snapshot, find};
 use crate::statement::Prepare as _;
 
 pub(crate) fn entries(conn: &Connection, query: &EntryQuery, limits: &Limits) -> Result<Page<Entry>> {
@@ -160,7 +160,7 @@ impl<'c> Scan<'c> {
             let fits =
                 |on_path, visibility| self.visible.contains(visibility) && (on_path || !self.only_paths);
             let Some(entry) = self.reader.read_if(&mut Fields::new("entries", row), fits)? else { continue };
-            if !self.page.push(entry_bytes(&entry), || entry) {
+            if !self.page.push(entry) {
                 return Ok(false);
             }
         }

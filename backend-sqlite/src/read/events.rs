@@ -35,7 +35,7 @@ pub(crate) fn events(conn: &Connection, query: &EventQuery, limits: &Limits) -> 
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let event = event(&mut Fields::new("events", row))?;
-        if !page.push(event.payload.as_str().len(), || event) {
+        if !page.push(event) {
             break;
         }
     }

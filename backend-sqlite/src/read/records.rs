@@ -36,7 +36,7 @@ pub(crate) fn records(conn: &Connection, query: &RecordQuery, limits: &Limits) -
                 break;
             }
         };
-        if !page.push(record.payload.as_str().len(), || record) {
+        if !page.push(record) {
             break;
         }
     }

@@ -1,11 +1,10 @@
 //! Everything that a session is, or the records nobody owns, in the order of restoring.
 
 use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
-use turnkeep_core::id::{Collection, RecordKey, SessionRef, StreamName};
+use turnkeep_core::id::{SessionRef, StreamName};
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Row, RowKind, SessionImage};
-use turnkeep_core::query::{PageBuilder, RowQuery, RowSubject, page_limit};
+use turnkeep_core::query::{PageBuilder, RowPlace, RowQuery, RowSubject, page_limit};
 use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result};
 
 use crate::columns::{
@@ -13,47 +12,12 @@ use crate::columns::{
     STREAM_COLUMNS, event, int, record, row_key, run, session, stream,
 };
 use crate::error::sql;
-use crate::read::{Snapshot, entry_bytes, find, run_bytes, session_bytes, workspace_key};
+use crate::read::{Snapshot, find, workspace_key};
 use crate::statement::Prepare as _;
-
-/// The row that a page ended with.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Place {
-    Session,
-    Entry(u32),
-    Run(u32),
-    Stream(StreamName),
-    Event(StreamName, u64),
-    Record(Collection, RecordKey),
-}
-
-impl Place {
-    fn of(row: &Row) -> Self {
-        match row {
-            Row::Session(_) => Self::Session,
-            Row::Entry(entry) => Self::Entry(entry.number.get()),
-            Row::Run(run) => Self::Run(run.number),
-            Row::Stream(stream) => Self::Stream(stream.name.clone()),
-            Row::Event { stream, event } => Self::Event(stream.clone(), event.number),
-            Row::Record(record) => Self::Record(record.collection.clone(), record.key.clone()),
-        }
-    }
-
-    const fn kind(&self) -> RowKind {
-        match self {
-            Self::Session => RowKind::Session,
-            Self::Entry(_) => RowKind::Entry,
-            Self::Run(_) => RowKind::Run,
-            Self::Stream(_) => RowKind::Stream,
-            Self::Event(..) => RowKind::Event,
-            Self::Record(..) => RowKind::Record,
-        }
-    }
-}
 
 pub(crate) fn rows(conn: &Connection, query: &RowQuery, limits: &Limits) -> Result<Page<Row>> {
     let page = PageBuilder::new(page_limit(query.limit, limits)?);
-    let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
+    let position: Option<RowPlace> = query.cursor.as_ref().map(|cursor| cursor.open(query)).transpose()?;
     let _snapshot = Snapshot::begin(conn)?;
     let mut walk = Walk { conn, query, position, page };
     match &query.subject {
@@ -73,13 +37,13 @@ pub(crate) fn rows(conn: &Connection, query: &RowQuery, limits: &Limits) -> Resu
             }
         }
     }
-    walk.page.finish(Order::Ascending, |last| Cursor::seal(query, &Place::of(last)))
+    walk.page.finish(Order::Ascending, |last| Cursor::seal(query, &RowPlace::of(last)))
 }
 
 struct Walk<'a> {
     conn: &'a Connection,
     query: &'a RowQuery,
-    position: Option<Place>,
+    position: Option<RowPlace>,
     page: PageBuilder<Row>,
 }
 
@@ -87,7 +51,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Whether rows of a kind are asked for and lie beyond the position.
     fn comes(&self, kind: RowKind) -> bool {
-        self.query.wants(kind) && self.position.as_ref().is_none_or(|place| place.kind() <= kind)
+        self.query.comes(kind, self.position.as_ref())
     }
 
     fn image(&mut self, skey: i64) -> Result<bool> {
@@ -102,7 +66,7 @@ impl Walk<'_> {
         let mut rows = statement.query([skey]).map_err(sql)?;
         let Some(row) = rows.next().map_err(sql)? else { return Ok(true) };
         let (_, row) = session(&self.query.workspace, &mut Fields::new("sessions", row))?;
-        Ok(self.page.push(session_bytes(&row), || Row::Session(SessionImage::from(&row))))
+        Ok(self.page.push(Row::Session(SessionImage::from(&row))))
     }
 
     /// Numbers are contiguous up to the head. A gap means damage, and a copy must not carry it on as if all was well.
@@ -110,9 +74,9 @@ impl Walk<'_> {
         if !self.comes(RowKind::Entry) {
             return Ok(true);
         }
-        let after = match self.position {
-            None | Some(Place::Session) => 0,
-            Some(Place::Entry(number)) => number,
+        let after = match &self.position {
+            None | Some(RowPlace::Session) => 0,
+            Some(RowPlace::Entry(number)) => *number,
             Some(_) => return Ok(true),
         };
         let mut last = after;
@@ -127,7 +91,7 @@ impl Walk<'_> {
             if before.checked_add(1) != Some(last) {
                 return Err(self.gap(before));
             }
-            if !self.page.push(entry_bytes(&entry), || Row::Entry(entry)) {
+            if !self.page.push(Row::Entry(entry)) {
                 return Ok(false);
             }
         }
@@ -147,7 +111,7 @@ impl Walk<'_> {
         if !self.comes(RowKind::Run) {
             return Ok(true);
         }
-        let after = if let Some(Place::Run(number)) = self.position { number } else { 0 };
+        let after = if let Some(RowPlace::Run(number, _)) = &self.position { *number } else { 0 };
         let text =
             format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.rkey > ?1 AND r.rkey <= ?2 ORDER BY r.rkey");
         let mut statement = self.conn.prepared(&text).map_err(sql)?;
@@ -158,7 +122,7 @@ impl Walk<'_> {
                 Ok(run) => run,
                 Err(error) => return self.page.beyond(error),
             };
-            if !self.page.push(run_bytes(&run), || Row::Run(run)) {
+            if !self.page.push(Row::Run(run)) {
                 return Ok(false);
             }
         }
@@ -170,7 +134,7 @@ impl Walk<'_> {
             return Ok(true);
         }
         // Names are never empty, so every name is above the empty text.
-        let after = if let Some(Place::Stream(name)) = &self.position { name.as_str() } else { "" };
+        let after = if let Some(RowPlace::Stream(name)) = &self.position { name.as_str() } else { "" };
         let text =
             format!("SELECT {STREAM_COLUMNS} FROM streams WHERE skey = ?1 AND name > ?2 ORDER BY name");
         let mut statement = self.conn.prepared(&text).map_err(sql)?;
@@ -180,7 +144,7 @@ impl Walk<'_> {
                 Ok(found) => found,
                 Err(error) => return self.page.beyond(error),
             };
-            if !self.page.push(0, || Row::Stream(stream)) {
+            if !self.page.push(Row::Stream(stream)) {
                 return Ok(false);
             }
         }
@@ -192,7 +156,7 @@ impl Walk<'_> {
             return Ok(true);
         }
         let (name, after) = match &self.position {
-            Some(Place::Event(name, number)) => (name.as_str(), int(*number)?),
+            Some(RowPlace::Event(name, number)) => (name.as_str(), int(*number)?),
             _ => ("", 0),
         };
         let text = format!(
@@ -206,7 +170,7 @@ impl Walk<'_> {
             let fields = &mut Fields::new("events", row);
             let stream: StreamName = fields.id()?;
             let event = event(fields)?;
-            if !self.page.push(event.payload.as_str().len(), || Row::Event { stream, event }) {
+            if !self.page.push(Row::Event { stream, event }) {
                 return Ok(false);
             }
         }
@@ -219,7 +183,7 @@ impl Walk<'_> {
             return Ok(true);
         }
         let (collection, key) = match &self.position {
-            Some(Place::Record(collection, key)) => (collection.as_str(), key.as_str()),
+            Some(RowPlace::Record(collection, key)) => (collection.as_str(), key.as_str()),
             _ => ("", ""),
         };
         let whose = match (wkey, owner) {
@@ -241,7 +205,7 @@ impl Walk<'_> {
                 Ok(found) => found.record,
                 Err(error) => return self.page.beyond(error),
             };
-            if !self.page.push(record.payload.as_str().len(), || Row::Record(record)) {
+            if !self.page.push(Row::Record(record)) {
                 return Ok(false);
             }
         }

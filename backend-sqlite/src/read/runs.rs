@@ -10,7 +10,7 @@ use turnkeep_core::{Cursor, Incarnation, Page, Result};
 use crate::columns::{Fields, RUN_COLUMNS, row_key, run};
 use crate::error::sql;
 use crate::read::sql::{Sql, beyond, direction, list};
-use crate::read::{Snapshot, find, run_bytes, workspace_key};
+use crate::read::{Snapshot, find, workspace_key};
 use crate::schema::active_states;
 use crate::statement::Prepare as _;
 
@@ -43,7 +43,7 @@ pub(crate) fn runs(conn: &Connection, query: &RunQuery, limits: &Limits) -> Resu
                 break;
             }
         };
-        if !page.push(run_bytes(&run), || run) {
+        if !page.push(run) {
             break;
         }
     }

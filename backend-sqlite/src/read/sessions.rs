@@ -5,14 +5,14 @@ use turnkeep_core::id::SessionId;
 use turnkeep_core::limits::Limits;
 use turnkeep_core::model::{Audience, SessionRow};
 use turnkeep_core::query::{AudienceFilter, PageBuilder, SessionOrder, SessionQuery, page_limit};
-use turnkeep_core::{Cursor, Error, ErrorKind, Order, Page, Result, SessionKey};
+use turnkeep_core::{Order, Page, Result, SessionKey};
 
 use crate::columns::{
     Fields, SESSION_COLUMNS, audience_name, int, session as session_row, session_state_name,
 };
 use crate::error::sql;
 use crate::read::sql::Sql;
-use crate::read::{Snapshot, session_bytes, workspace_key};
+use crate::read::{Snapshot, workspace_key};
 use crate::statement::Prepare as _;
 
 /// A place in either order: the activity number, 0 in the order by id, and the id.
@@ -35,12 +35,7 @@ pub(crate) fn session(conn: &Connection, key: &SessionKey) -> Result<Option<Sess
 
 pub(crate) fn sessions(conn: &Connection, query: &SessionQuery, limits: &Limits) -> Result<Page<SessionRow>> {
     let mut page = PageBuilder::new(page_limit(query.limit, limits)?);
-    if query.offset > 0 && query.cursor.is_some() {
-        return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));
-    }
-    // A page that began at an offset is continued by its cursor alone.
-    let bound = SessionQuery { offset: 0, ..query.clone() };
-    let position: Option<Place> = query.cursor.as_ref().map(|cursor| cursor.open(&bound)).transpose()?;
+    let position = query.position()?;
     let _snapshot = Snapshot::begin(conn)?;
     let Some(wkey) = workspace_key(conn, &query.workspace)? else {
         return Ok(Page { total: query.total.then_some(0), ..Page::empty() });
@@ -50,14 +45,11 @@ pub(crate) fn sessions(conn: &Connection, query: &SessionQuery, limits: &Limits)
     let mut rows = statement.query(params_from_iter(&text.values)).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
         let (_, row) = session_row(&query.workspace, &mut Fields::new("sessions", row))?;
-        if !page.push(session_bytes(&row), || row) {
+        if !page.push(row) {
             break;
         }
     }
-    let mut page = page.finish(Order::Ascending, |last| {
-        let activity = if query.order == SessionOrder::Id { 0 } else { last.activity };
-        Cursor::seal(&bound, &(activity, &last.id))
-    })?;
+    let mut page = page.finish(Order::Ascending, |last| query.cursor_after(last))?;
     if query.total {
         page.total = Some(count(conn, query, wkey)?);
     }

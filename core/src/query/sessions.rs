@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{SessionId, WorkspaceId};
-use crate::model::{Audience, SessionState};
+use crate::model::{Audience, Profile, SessionRow, SessionState};
+use crate::mutant;
 use crate::query::{Cursor, DEFAULT_LIMIT};
 
 /// Which audiences to list.
@@ -101,5 +103,40 @@ impl SessionQuery {
             limit: DEFAULT_LIMIT,
             cursor: None,
         }
+    }
+
+    /// Where the page begins, for backends: beyond this activity number, 0 in the order by id, and this id.
+    ///
+    /// # Errors
+    /// `Invalid` for an offset and a cursor at once, and for a cursor that is not of this query.
+    pub fn position(&self) -> Result<Option<(u64, SessionId)>> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        if self.offset > 0 {
+            return Err(Error::new(ErrorKind::Invalid, "give an offset or a cursor, not both"));
+        }
+        cursor.open(self).map(Some)
+    }
+
+    /// The cursor after a session, for backends.
+    ///
+    /// # Errors
+    /// `Invalid` when the query has no JSON form.
+    pub fn cursor_after(&self, last: &SessionRow) -> Result<Cursor> {
+        let activity = if self.order == SessionOrder::Id { 0 } else { last.activity };
+        // A page that began at an offset is continued by its cursor alone.
+        Cursor::seal(&Self { offset: 0, ..self.clone() }, &(activity, &last.id))
+    }
+
+    /// Whether what callers say of a session fits.
+    #[must_use]
+    pub fn admits(&self, profile: &Profile) -> bool {
+        self.audience.admits(profile.audience)
+            && (self.cwd.is_none() || profile.cwd == self.cwd)
+            && self.archived.is_none_or(|archived| {
+                profile.archived == archived || mutant::is("lists/archived-not-compared")
+            })
+            && self.pinned.is_none_or(|pinned| profile.pinned == pinned)
+            && (self.project.is_none() || profile.project == self.project)
+            && (self.parent.is_none() || profile.parent == self.parent)
     }
 }

@@ -100,6 +100,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("DUR-006", "an acknowledged commit is lost"), ("DUR-007", "lines, ")],
     ),
     mutant(
+        "lists/archived-not-compared",
+        "A list shows archived sessions whatever it is asked for.",
+        On::Memory,
+        &[("QRY-002", "the total of SessionQuery")],
+    ),
+    mutant(
         "owners/lock-file-stays-open",
         "Each handle leaves a descriptor behind.",
         On::Sqlite,

@@ -10,12 +10,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("SEA-004", "hits by default")],
     ),
     mutant(
-        "memory/archived-not-compared",
-        "A list shows archived sessions whatever it is asked for.",
-        On::Memory,
-        &[("QRY-002", "the total of SessionQuery")],
-    ),
-    mutant(
         "memory/closed-handle-goes-on",
         "A closed handle reads and writes on.",
         On::NamedMemory,
