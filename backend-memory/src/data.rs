@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use turnkeep_core::dice::Dice;
 use turnkeep_core::model::Liveness;
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 
@@ -108,12 +109,9 @@ pub(crate) fn destroy(name: &str) -> bool {
     registry().remove(name).is_some()
 }
 
-/// Spreads the bits of a number (the finalizer of SplitMix64): different inputs give different outputs.
+/// Spreads the bits of a number: different inputs give different outputs.
 pub(crate) fn mix(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
+    Dice::new(number).next()
 }
 
 /// Random bits. Nothing here is a secret, so when the system gives none, the standard library's hash keys do.

@@ -14,6 +14,7 @@ use turnkeep_benches::data::{self, session};
 use turnkeep_benches::rounds::{Target, median, paired, print_table, time};
 use turnkeep_core::Store;
 use turnkeep_core::commit::NewEntry;
+use turnkeep_core::dice::Dice;
 use turnkeep_core::query::{SearchQuery, words_of};
 use turnkeep_sqlite::{SqliteOptions, SqliteStore};
 
@@ -35,23 +36,10 @@ fn main() {
     print_table(&lines);
 }
 
-/// Repeatable random numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// The rank of a word: the n-th comes about as often as the first divided by n.
-    fn rank(&mut self) -> u64 {
-        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        ((VOCABULARY as f64).powf(uniform) - 1.0) as u64
-    }
+/// The rank of a word: the n-th comes about as often as the first divided by n.
+fn rank(dice: &mut Dice) -> u64 {
+    let uniform = (dice.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    ((VOCABULARY as f64).powf(uniform) - 1.0) as u64
 }
 
 /// A word of two to four syllables, another one for each rank.
@@ -68,10 +56,10 @@ fn word(rank: u64) -> String {
 }
 
 fn text(number: usize) -> String {
-    let mut dice = Dice(number as u64);
+    let mut dice = Dice::new(number as u64);
     let mut text = String::with_capacity(640);
     for place in 0..WORDS {
-        text.push_str(&word(dice.rank()));
+        text.push_str(&word(rank(&mut dice)));
         text.push_str(if place % 9 == 8 { ". " } else { " " });
     }
     if number.is_multiple_of(1_000) {

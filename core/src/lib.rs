@@ -5,6 +5,7 @@
 //! for engines whose transactions are local.
 
 pub mod commit;
+pub mod dice;
 pub mod digest;
 pub mod error;
 pub mod id;

@@ -104,11 +104,11 @@ fn copy_workspace(copy: &Path) -> Result<(), String> {
     if !output.status.success() {
         return Err("git does not list the files; run this at the root of the workspace".to_owned());
     }
-    for file in String::from_utf8_lossy(&output.stdout).split('\0').filter(|file| !file.is_empty()) {
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let known: BTreeSet<&str> = listed.split('\0').filter(|file| Path::new(file).is_file()).collect();
+    remove_gone(copy, &known)?;
+    for file in known {
         let (from, to) = (Path::new(file), copy.join(file));
-        if !from.is_file() {
-            continue;
-        }
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
@@ -120,6 +120,25 @@ fn copy_workspace(copy: &Path) -> Result<(), String> {
         fs::write(&to, bytes).map_err(|error| format!("{}: {error}", to.display()))?;
     }
     Ok(())
+}
+
+/// Removes from the copy what was copied before and the workspace does not have any more: a test or an example would be
+/// built for ever. What nobody copied is left alone.
+fn remove_gone(copy: &Path, known: &BTreeSet<&str>) -> Result<(), String> {
+    let list = copy.join(".copied");
+    let before = fs::read_to_string(&list).unwrap_or_default();
+    for gone in before.split('\0').filter(|file| !file.is_empty() && !known.contains(file)) {
+        match fs::remove_file(copy.join(gone)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("{gone}: {error}"));
+            }
+            _ => {}
+        }
+    }
+    let known: Vec<&str> = known.iter().copied().collect();
+    fs::create_dir_all(copy)
+        .and_then(|()| fs::write(&list, known.join("\0")))
+        .map_err(|error| format!("{}: {error}", list.display()))
 }
 
 type Errors = Vec<(String, std::ops::Range<usize>)>;
@@ -172,5 +191,24 @@ fn place(span: &Value, errors: &mut Errors) {
     }
     if span["expansion"].is_object() {
         place(&span["expansion"]["span"], errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_from_the_source_goes_from_the_copy_and_nothing_else() {
+        let copy = std::env::temp_dir().join(format!("turnkeep-copy-{}", std::process::id()));
+        let [lib, gone, mine] = ["lib.rs", "gone.rs", "mine.rs"].map(|name| copy.join(name));
+        remove_gone(&copy, &BTreeSet::from(["lib.rs", "gone.rs"])).unwrap();
+        for file in [&lib, &gone, &mine] {
+            fs::write(file, "").unwrap();
+        }
+        remove_gone(&copy, &BTreeSet::from(["lib.rs"])).unwrap();
+        let left = [lib, gone, mine].map(|file| file.exists());
+        fs::remove_dir_all(&copy).unwrap();
+        assert_eq!(left, [true, false, true]);
     }
 }

@@ -15,7 +15,6 @@
 //!   of them, but in order where they touch each other.
 //! - Bytes beyond what was written read as zeros. Bytes beside a write keep their values.
 
-mod dice;
 mod fault;
 mod image;
 mod log;
@@ -27,12 +26,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-pub use dice::Dice;
 pub use fault::{Failure, Fault, Kind};
 pub use image::Image;
 pub use log::{FileId, Log, Mark, Op, Step};
 pub use names::{MAIN, Names};
 pub use replay::{Loss, Replay};
+pub use turnkeep_core::dice::Dice;
 
 use fault::Faults;
 

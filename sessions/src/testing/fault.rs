@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turnkeep_core::commit::{Commit, Op, Receipt};
+use turnkeep_core::dice::Dice;
 use turnkeep_core::model::{Entry, Event, LeaseKey, LeaseView, Record, Row, Run, SessionRow};
 use turnkeep_core::query::{
     EntryQuery, EventQuery, Mark, Page, RecordQuery, RowQuery, RunQuery, Scope, SearchHit, SearchQuery,
     SessionQuery,
 };
 use turnkeep_core::{Error, ErrorKind, Maintenance, Result, SessionKey, Store, StoreInfo};
-
-use super::draw;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,13 +155,13 @@ impl FaultStore {
     /// Lets so many of a hundred commits fail, in ways that a seed draws: refused as busy, unknown before or after they
     /// are done, or dropped at one of their first polls. The nth commit of one seed always meets the same.
     pub fn seeded(&self, seed: u64, percent: u8) {
-        let mut nth = seed;
+        let mut dice = Dice::new(seed);
         self.when(move |call| {
             let Call::Commit(commit) = call else { return Fault::Pass };
             if is_heartbeat(commit) {
                 return Fault::Pass;
             }
-            let drawn = draw(&mut nth);
+            let drawn = dice.next();
             if drawn % 100 >= u64::from(percent) {
                 return Fault::Pass;
             }

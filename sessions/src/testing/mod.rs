@@ -8,6 +8,7 @@ use turnkeep_core::Store;
 use turnkeep_core::error::Result;
 
 pub use fault::{Call, Fault, FaultStore, Noted};
+pub use turnkeep_core::dice::Dice;
 pub use turnkeep_core::{ManualClock, Timestamp};
 
 use crate::entropy::Entropy;
@@ -16,34 +17,25 @@ use crate::run::Run;
 
 /// Random bits that follow from a seed: the same ids in every test run. Not for anything else.
 #[derive(Debug)]
-pub struct SeededEntropy(Mutex<u64>);
+pub struct SeededEntropy(Mutex<Dice>);
 
 impl SeededEntropy {
     /// Bits that follow from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(Mutex::new(seed))
+        Self(Mutex::new(Dice::new(seed)))
     }
 }
 
 impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dice = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for chunk in bytes.chunks_mut(8) {
-            let drawn = draw(&mut state);
+            let drawn = dice.next();
             chunk.copy_from_slice(drawn.to_le_bytes().get(..chunk.len()).unwrap_or_default());
         }
         Ok(())
     }
-}
-
-/// SplitMix64: every seed gives a sequence that repeats only after 2^64 steps.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// Forgets a run as if its process had died at this point: its lease is neither renewed nor given back, and nothing is

@@ -1,4 +1,4 @@
-//! Choices that a seed decides.
+//! Choices that a seed decides: for tests, and for what must differ without being random.
 
 /// A source of choices: the same for the same seed, on every machine.
 #[derive(Clone, Debug)]
