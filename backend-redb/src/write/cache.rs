@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use redb::WriteTransaction;
 use turnkeep_core::id::SessionId;
-use turnkeep_core::model::SessionRow;
+use turnkeep_core::local::{SessionsAtHand, StoredSession};
 use turnkeep_core::{Result, SessionRef, WorkspaceId};
 
 use crate::codec::Value;
@@ -15,22 +15,14 @@ use crate::read::{WorkspaceRow, head_by_id, profile, workspace, workspace_key};
 use crate::tables;
 use crate::write::rows::{count_up, put};
 
-/// Bytes, roughly, that the rows at hand may take.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
-
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceRow>,
-    sessions: HashMap<(u64, SessionId), Cached>,
-    bytes: usize,
+    sessions: SessionsAtHand<u64>,
 }
 
 /// A session that is not deleted, with its key.
-#[derive(Clone, Debug)]
-pub(super) struct Cached {
-    pub(super) skey: u64,
-    pub(super) row: SessionRow,
-}
+pub(super) type Cached = StoredSession<u64>;
 
 impl Cache {
     pub(super) fn clear(&mut self) {
@@ -80,13 +72,11 @@ impl Cache {
         workspace: &WorkspaceId,
         id: &SessionId,
     ) -> Result<Option<&Cached>> {
-        let key = (wkey, id.clone());
-        if !self.sessions.contains_key(&key) {
+        let found = self.sessions.get(wkey, id, || {
             let Some((skey, head)) = head_by_id(from, wkey, id)? else { return Ok(None) };
-            let row = head.with(workspace, profile(from, skey)?);
-            self.put(wkey, Cached { skey, row });
-        }
-        Ok(self.sessions.get(&key))
+            Ok(Some(Cached { skey, row: head.with(workspace, profile(from, skey)?) }))
+        })?;
+        Ok(found.map(|found| &*found))
     }
 
     /// The key of one life of a session; `None` when it is over.
@@ -98,20 +88,14 @@ impl Cache {
         session: &SessionRef,
     ) -> Result<Option<u64>> {
         let found = self.session(from, wkey, workspace, &session.id)?;
-        Ok(found.filter(|found| found.row.incarnation == session.incarnation).map(|found| found.skey))
+        Ok(found.and_then(|found| found.key_of(session)))
     }
 
     pub(super) fn put(&mut self, wkey: u64, session: Cached) {
-        let meta = session.row.profile.meta.as_ref().map_or(0, |meta| meta.as_str().len());
-        self.bytes = self.bytes.saturating_add(meta + 1024);
-        if self.bytes > MOST_BYTES {
-            self.sessions.clear();
-            self.bytes = meta + 1024;
-        }
-        self.sessions.insert((wkey, session.row.id.clone()), session);
+        self.sessions.put(wkey, session);
     }
 
     pub(super) fn forget(&mut self, wkey: u64, id: &SessionId) {
-        self.sessions.remove(&(wkey, id.clone()));
+        self.sessions.forget(wkey, id);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use turnkeep_core::id::SessionId;
-use turnkeep_core::model::SessionRow;
+use turnkeep_core::local::{SessionsAtHand, StoredSession};
 use turnkeep_core::{Result, SessionRef, WorkspaceId};
 
 use crate::columns::{Fields, SESSION_COLUMNS, session};
@@ -15,22 +15,14 @@ use crate::error::sql;
 use crate::read::workspace_key;
 use crate::statement::Prepare as _;
 
-/// Bytes, roughly, that the rows at hand may take.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
-
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, i64>,
-    sessions: HashMap<(i64, SessionId), Cached>,
-    bytes: usize,
+    sessions: SessionsAtHand<i64>,
 }
 
 /// A session that is not deleted, with its key.
-#[derive(Clone, Debug)]
-pub(crate) struct Cached {
-    pub(crate) skey: i64,
-    pub(crate) row: SessionRow,
-}
+pub(crate) type Cached = StoredSession<i64>;
 
 impl Cache {
     pub(crate) fn clear(&mut self) {
@@ -70,12 +62,7 @@ impl Cache {
         workspace: &WorkspaceId,
         id: &SessionId,
     ) -> Result<Option<&mut Cached>> {
-        let key = (wkey, id.clone());
-        if !self.sessions.contains_key(&key) {
-            let Some(found) = load(conn, wkey, workspace, id)? else { return Ok(None) };
-            self.put(wkey, found);
-        }
-        Ok(self.sessions.get_mut(&key))
+        self.sessions.get(wkey, id, || load(conn, wkey, workspace, id))
     }
 
     /// The key of one life of a session; `None` when it is over.
@@ -87,21 +74,15 @@ impl Cache {
         session: &SessionRef,
     ) -> Result<Option<i64>> {
         let found = self.session(conn, wkey, workspace, &session.id)?;
-        Ok(found.filter(|found| found.row.incarnation == session.incarnation).map(|found| found.skey))
+        Ok(found.and_then(|found| found.key_of(session)))
     }
 
     pub(crate) fn put(&mut self, wkey: i64, session: Cached) {
-        let meta = session.row.profile.meta.as_ref().map_or(0, |meta| meta.as_str().len());
-        self.bytes = self.bytes.saturating_add(meta + 1024);
-        if self.bytes > MOST_BYTES {
-            self.sessions.clear();
-            self.bytes = meta + 1024;
-        }
-        self.sessions.insert((wkey, session.row.id.clone()), session);
+        self.sessions.put(wkey, session);
     }
 
     pub(crate) fn forget(&mut self, wkey: i64, id: &SessionId) {
-        self.sessions.remove(&(wkey, id.clone()));
+        self.sessions.forget(wkey, id);
     }
 }
 

@@ -2,6 +2,7 @@
 //! processes, what tells living owners from dead ones, and random bits.
 
 mod aside;
+mod at_hand;
 pub mod backup;
 mod committer;
 mod engine;
@@ -16,6 +17,7 @@ mod readers;
 mod write_lock;
 
 pub use aside::aside;
+pub use at_hand::{SessionsAtHand, StoredSession};
 pub use committer::{CommitterOptions, GroupCommitter};
 pub use engine::{CommitFailure, Engine};
 pub use facts::{FactSource, gather};
