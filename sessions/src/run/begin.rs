@@ -11,7 +11,7 @@ use turnkeep_core::model::{self, LeasePurpose, RunState, Visibility, entry_kind,
 use turnkeep_core::{Payload, Timestamp, mutant};
 
 use super::care::AdmissionCare;
-use super::close::{TURN_BYTES, run_event, start_key};
+use super::close::{TURN_BYTES, begun_before, run_event, start_key};
 use super::intent::Accepted;
 use super::{Run, Stage};
 use crate::awaitable::awaitable;
@@ -352,13 +352,14 @@ async fn repeated(asked: &Session, session: SessionRef, entries: Vec<EntryNo>) -
 }
 
 impl Blueprint {
-    /// The only record that a first attempt makes is its request.
+    /// Says of a refusal what of the beginning it is about, in words of the caller.
     fn explain(&self, refused: Error) -> Error {
-        if refused.kind() != ErrorKind::VersionConflict || self.after.is_some() {
-            return refused;
+        // The only record that a first attempt makes is its request.
+        if refused.kind() == ErrorKind::VersionConflict && self.after.is_none() {
+            let message = "a request with this id was accepted before; try its run again, or give another id";
+            return Error::new(ErrorKind::AlreadyExists, message).with("intent", &self.intent);
         }
-        let message = "a request with this id was accepted before; try its run again, or give another id";
-        Error::new(ErrorKind::AlreadyExists, message).with("intent", &self.intent)
+        begun_before(refused, &self.session, &self.turn)
     }
 
     /// Where the append stands among the ops.

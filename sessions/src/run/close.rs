@@ -230,6 +230,17 @@ pub(crate) fn start_key(turn: &TurnId) -> Result<EntryKey> {
     EntryKey::new(format!("turn/{turn}/start"))
 }
 
+/// A refusal because the key of a turn's beginning is taken, in words of who knows no keys.
+pub(crate) fn begun_before(refused: Error, session: &SessionRef, turn: &TurnId) -> Error {
+    let taken = |key: EntryKey| refused.context().any(|(name, value)| name == "key" && value == key.as_str());
+    if refused.kind() != ErrorKind::AlreadyExists || !start_key(turn).is_ok_and(taken) {
+        return refused;
+    }
+    Error::new(ErrorKind::AlreadyExists, "a turn with this id was begun before; give another id")
+        .with("session", &session.id)
+        .with("turn", turn)
+}
+
 /// The key of the entry that ends a turn.
 pub(crate) fn end_key(turn: &TurnId) -> Result<EntryKey> {
     EntryKey::new(format!("turn/{turn}/end"))

@@ -10,7 +10,7 @@ use turnkeep_core::{Cursor, Page, Timestamp, mutant};
 
 use super::{Plan, Session};
 use crate::draft::{Draft, TurnEnd, TurnStart, TurnStatus};
-use crate::run::close::{end_key, start_key};
+use crate::run::close::{begun_before, end_key, start_key};
 
 /// A turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,8 @@ impl Session {
     /// `AlreadyExists` when a turn with this id was begun before; `StaleLeaf` and `LeaseHeld` as an append.
     pub async fn start_turn(&self, turn: &TurnId) -> Result<EntryNo> {
         let start = TurnStart { run: None, intent: None };
-        self.boundary(turn, Draft::from(start), start_key(turn)?.as_str(), None).await
+        let begun = self.boundary(turn, Draft::from(start), start_key(turn)?.as_str(), None).await;
+        begun.map_err(|refused| begun_before(refused, self.session_ref(), turn))
     }
 
     /// Ends a turn that was begun outside of a run.

@@ -282,7 +282,11 @@ async fn a_turn_outside_of_a_run_is_ended_once(site: Site) {
     let lazy = session.workspace().sessions().create().lazy().await.unwrap();
     assert_eq!(lazy.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);
     session.start_turn(&turn).await.unwrap();
-    assert_eq!(session.start_turn(&turn).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let run = session.begin_run(Message::user("q")).turn(turn.clone()).await.unwrap_err();
+    for taken in [session.start_turn(&turn).await.unwrap_err(), run] {
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        assert!(taken.to_string().starts_with("a turn with this id was begun before"), "{taken}");
+    }
     session.append([Message::user("q")]).await.unwrap();
     assert_eq!(session.end_turn(&turn, end()).await.unwrap(), no(3));
     assert_eq!(session.end_turn(&turn, end()).await.unwrap_err().kind(), ErrorKind::TurnNotOpen);

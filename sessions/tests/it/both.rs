@@ -1,10 +1,11 @@
 //! Stores for tests: each test runs once on every backend, and a wrapper watches or breaks what passes through.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 use turnkeep_core::commit::{Commit, NewEntry, NewRun, NewSession, Op, Receipt};
 use turnkeep_core::model::{Entry, Row, RunState, RunStates, SessionRow, SessionState};
 use turnkeep_core::query::{EntryQuery, Page, RowQuery, SessionQuery};
@@ -13,6 +14,7 @@ use turnkeep_core::{
     WorkspaceId,
 };
 use turnkeep_memory::MemoryStore;
+use turnkeep_redb::RedbStore;
 use turnkeep_sqlite::SqliteStore;
 
 /// Runs a test on every backend, each as a test of its own.
@@ -32,6 +34,11 @@ macro_rules! on_each {
             async fn sqlite() {
                 run(crate::both::Backend::sqlite()).await;
             }
+
+            #[tokio::test]
+            async fn redb() {
+                run(crate::both::Backend::redb()).await;
+            }
         }
     )*};
 }
@@ -41,6 +48,7 @@ pub(crate) use on_each;
 pub(crate) enum Backend {
     Memory(MemoryStore),
     Sqlite(tempfile::TempDir),
+    Redb(tempfile::TempDir, Mutex<Vec<Weak<RedbStore>>>),
 }
 
 impl Backend {
@@ -52,11 +60,26 @@ impl Backend {
         Self::Sqlite(tempfile::tempdir().unwrap())
     }
 
+    pub(crate) fn redb() -> Self {
+        Self::Redb(tempfile::tempdir().unwrap(), Mutex::default())
+    }
+
     /// A further handle on the same data, its own owner of leases.
     pub(crate) async fn open(&self) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => Arc::new(store.reopen()),
             Self::Sqlite(dir) => Arc::new(SqliteStore::open(dir.path().join("state.sqlite3")).await.unwrap()),
+            Self::Redb(dir, opened) => {
+                // One opener at a time has such a file, so that the others are handles of it.
+                let mut opened = opened.lock().await;
+                let handle = opened.iter().filter_map(Weak::upgrade).find_map(|store| store.handle().ok());
+                let store = Arc::new(match handle {
+                    Some(handle) => handle,
+                    None => RedbStore::open(dir.path().join("state.redb")).await.unwrap(),
+                });
+                opened.push(Arc::downgrade(&store));
+                store
+            }
         }
     }
 
@@ -65,6 +88,7 @@ impl Backend {
         match self {
             Self::Memory(_) => Self::memory(),
             Self::Sqlite(_) => Self::sqlite(),
+            Self::Redb(..) => Self::redb(),
         }
     }
 }
