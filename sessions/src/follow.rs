@@ -237,7 +237,12 @@ impl Following {
         for entry in page.items {
             match entry.kind.as_str() {
                 entry_kind::TURN_START => self.turn.clone_from(&entry.turn),
-                entry_kind::TURN_END if self.turn == entry.turn => self.turn = None,
+                entry_kind::TURN_END if self.turn == entry.turn => {
+                    // Its text is gone; whoever follows for long must not remember every turn.
+                    if let Some(name) = self.turn.take().and_then(|turn| partial::stream_of(&turn).ok()) {
+                        self.read.events.remove(name.as_str());
+                    }
+                }
                 _ => {}
             }
             self.read.entry = Some(entry.number);

@@ -112,6 +112,7 @@ async fn attempt(session: &Session, key: &RecordKey, hold: &Arc<Hold>, wish: &Bo
     let body = Body { attempts, effect, ..wish.clone() };
     let op = body.put(key, mine, ClaimState::Running, expect)?;
     let plan = Plan::new(move |_| Ok(vec![op.clone()])).hold(hold.clone()).at_any_leaf();
+    hold.claims();
     let written = session.write(plan).await?;
     let Some(Outcome::Record { version, .. }) = written.receipt.outcomes.get(written.first) else {
         return Err(Error::new(ErrorKind::Corrupt, "the receipt of the claim names no record"));

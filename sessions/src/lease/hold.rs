@@ -1,6 +1,7 @@
 //! A held lease: renewed in the background until it is released or lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,18 +24,31 @@ enum Holding {
 pub(crate) struct Hold {
     fences: Vec<Fence>,
     state: watch::Sender<Holding>,
+    /// Whether tools may have been claimed under it.
+    claimed: AtomicBool,
 }
 
 impl Hold {
     /// Holds `fences` and renews them at a third of their time.
     pub(crate) fn start(keeper: &Keeper, base: &Base, fences: Vec<Fence>, ttl: Duration) -> Arc<Self> {
-        let hold = Arc::new(Self { fences, state: watch::Sender::new(Holding::Held) });
+        let (state, claimed) = (watch::Sender::new(Holding::Held), AtomicBool::new(false));
+        let hold = Arc::new(Self { fences, state, claimed });
         keeper.spawn(renew(base.clone(), Arc::downgrade(&hold), hold.state.subscribe(), ttl));
         hold
     }
 
     pub(crate) fn fences(&self) -> &[Fence] {
         &self.fences
+    }
+
+    /// A tool is about to be claimed under it.
+    pub(crate) fn claims(&self) {
+        self.claimed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether tools may have been claimed under it.
+    pub(crate) fn has_claims(&self) -> bool {
+        self.claimed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_lost(&self) -> bool {

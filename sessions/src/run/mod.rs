@@ -54,8 +54,6 @@ struct Local {
     next_piece: Option<u64>,
     /// The end of that text, as long as a redactor cannot judge it.
     tail: Tail,
-    /// Whether tools may have been claimed.
-    claimed: bool,
 }
 
 /// Where the run stands, as this handle knows.
@@ -86,9 +84,9 @@ impl Run {
         stage: Stage,
         goes_on: bool,
     ) -> Self {
-        // One that goes on may have streamed text and claimed tools before.
+        // One that goes on may have streamed text before.
         let next_piece = (!goes_on).then_some(1);
-        let local = Local { hold, stage, next_piece, tail: Tail::default(), claimed: goes_on };
+        let local = Local { hold, stage, next_piece, tail: Tail::default() };
         Self { session, id, turn, local: Mutex::new(local) }
     }
 
@@ -205,7 +203,6 @@ impl Run {
     /// # Errors
     /// On await: `LeaseLost` when somebody took over; `RunState` when the run is over or waits.
     pub fn claim(&self, key: impl AsRef<str>) -> ClaimTool {
-        self.local().claimed = true;
         let hold = self.at_work().map(|(hold, _)| hold);
         ClaimTool::new(self.session.clone(), key.as_ref(), hold).of_run(self.id.clone(), self.turn.clone())
     }
@@ -336,7 +333,7 @@ impl Run {
 
     /// The claims of the session that are still said to run, as many as one commit may change.
     async fn claims_left(&self) -> Result<Vec<ClaimRecord>> {
-        if !self.local().claimed {
+        if !self.local().hold.has_claims() {
             return Ok(Vec::new());
         }
         claims::running(self.session.workspace().base(), self.session.session_ref()).await

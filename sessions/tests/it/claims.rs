@@ -22,6 +22,7 @@ on_each!(
     a_claim_is_fenced_by_the_lease_of_its_run,
     a_claim_needs_a_lease,
     the_end_of_a_run_interrupts_what_it_left_running,
+    a_claim_that_names_no_run_ends_with_the_lease_that_protects_it,
     recovery_interrupts_the_claims_of_the_dead,
     recovery_finds_claims_that_were_made_outside_of_a_run,
     a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery,
@@ -256,6 +257,14 @@ async fn the_end_of_a_run_interrupts_what_it_left_running(site: Site) {
         let commits = if end == "waiting" { 2 } else { 1 };
         assert_eq!(session.info().await.unwrap().revision, before + commits, "{end}: in the same commit");
     }
+}
+
+async fn a_claim_that_names_no_run_ends_with_the_lease_that_protects_it(site: Site) {
+    let session = site.session().await;
+    let run = begin(&session).await;
+    session.claims().claim("k").await.unwrap().won().unwrap();
+    run.complete([Message::assistant("done")]).await.unwrap();
+    assert_eq!(state(&session, "k").await, ClaimState::Interrupted);
 }
 
 async fn recovery_interrupts_the_claims_of_the_dead(site: Site) {
