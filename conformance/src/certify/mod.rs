@@ -1,8 +1,8 @@
 //! Asks a backend every clause, and writes down what it answers.
 //!
-//! [`run`] goes through the clauses two at a time; those that count what a process has, or compare how long things
-//! take, run alone. With [`Processes`] each clause has a process of its own, so that a store that hangs, aborts or
-//! leaks ends in a verdict and takes nothing along.
+//! [`run`] goes through the clauses two at a time; those that compare how long things take run alone. With [`Processes`]
+//! each clause has a process of its own, so that a store that hangs, aborts or leaks ends in a verdict and takes nothing
+//! along; without, those that count what a process has run alone too.
 
 mod child;
 mod round;

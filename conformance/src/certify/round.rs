@@ -39,8 +39,12 @@ impl Round<'_> {
         progress: &(dyn Fn(Progress<'_>) + Sync),
         take_in: &mut dyn FnMut(&'static Clause, &Finding),
     ) {
-        let (alone, beside): (Vec<_>, Vec<_>) =
-            clauses.iter().copied().partition(|clause| clause.alone || clause.quiet);
+        // What counts what its process has is disturbed by nobody who has another one.
+        let shared = self.options.processes.is_none();
+        let (alone, mut beside): (Vec<_>, Vec<&Clause>) =
+            clauses.iter().copied().partition(|clause| clause.quiet || (clause.alone && shared));
+        // They count long, so they begin first.
+        beside.sort_by_key(|clause| !clause.alone);
         self.ask_at_once(&beside, self.options.jobs.max(1), progress, take_in);
         self.ask_at_once(&alone, 1, progress, take_in);
     }
