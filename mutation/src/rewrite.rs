@@ -94,6 +94,15 @@ impl Writer<'_> {
                     spot.breaks.iter().map(|one| mark(one, &format!("!{}", self.asks(one)))).collect();
                 format!(" if {}", gone.join(" && "))
             }
+            Form::Fields(gone) => {
+                let part = |bytes| self.part(bytes, Some(at));
+                let without = |one: &Listed| {
+                    let field = spot.breaks.iter().zip(gone).find(|(known, _)| known.id == one.id);
+                    let field = field.map_or(spot.bytes.end..spot.bytes.end, |(_, field)| field.clone());
+                    part(spot.bytes.start..field.start) + &part(field.end..spot.bytes.end)
+                };
+                format!("({{ {} }})", self.choices(spot, without, &part(spot.bytes.clone())))
+            }
             Form::Guard => {
                 let mut guard = format!("({})", self.part(spot.bytes.clone(), Some(at)));
                 for one in &spot.breaks {
@@ -156,6 +165,23 @@ mod tests {
         for id in 0..5 {
             assert!(written.contains(&format!("is(\"#{id}\")")), "{written}");
         }
+    }
+
+    #[test]
+    fn a_field_is_taken_from_the_base() {
+        let text = "fn f(s: S) -> S {\n    S { a: 1 + 2, b: 2, ..s }\n}\n";
+        let breaks = [
+            listed(0, "StructField", "", 2, 9),
+            listed(1, "StructField", "", 2, 19),
+            listed(2, "BinaryOperator", "-", 2, 14),
+        ];
+        let breaks: Vec<&Listed> = breaks.iter().collect();
+        let found = spots::find(text, &breaks).unwrap();
+        assert!(found.lost.is_empty(), "{found:?}");
+        let written = rewrite(text, &found.spots, true);
+        syn::parse_file(&written).unwrap();
+        assert!(written.contains("/*<0*/S { b: 2, ..s }/*0>*/"), "{written}");
+        assert!(written.contains("b: 2, ..s } })") && written.contains(", ..s }/*1>*/"), "{written}");
     }
 
     #[test]

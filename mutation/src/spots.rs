@@ -33,6 +33,8 @@ pub(crate) enum Form {
     Arm,
     /// The condition of an arm.
     Guard,
+    /// A struct expression with a base: for each break, the bytes of the field that is then taken from the base.
+    Fields(Vec<Bytes>),
 }
 
 /// The spots of a file, and what has none.
@@ -157,6 +159,20 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let breaks = self.take(operator.start, &[Genre::UnaryOperator]);
         self.add(bytes(node), Form::Unary { operator, operand: bytes(&node.expr) }, breaks);
         visit::visit_expr_unary(self, node);
+    }
+
+    fn visit_expr_struct(&mut self, node: &'ast syn::ExprStruct) {
+        let fields = node.fields.iter().map(|field| bytes(field).start);
+        let starts: Vec<_> = fields.chain(node.dot2_token.iter().map(|base| bytes(base).start)).collect();
+        let (mut breaks, mut gone) = (Vec::new(), Vec::new());
+        for (&start, &next) in starts.iter().zip(starts.iter().skip(1)) {
+            for one in self.take(start, &[Genre::StructField]) {
+                breaks.push(one);
+                gone.push(start..next);
+            }
+        }
+        self.add(bytes(node), Form::Fields(gone), breaks);
+        visit::visit_expr_struct(self, node);
     }
 
     fn visit_arm(&mut self, node: &'ast syn::Arm) {

@@ -50,14 +50,20 @@ pub(super) fn create(state: &mut State<'_>, new: &NewSession) -> Result<Outcome>
 }
 
 fn said_of(new: &NewSession) -> Profile {
-    let Profile { cwd, parent, fork, channel, .. } = new.profile.clone();
-    Profile {
-        cwd: mutant::either("sessions/directory-not-kept", None, cwd),
-        parent: mutant::either("sessions/parent-not-kept", None, parent),
-        fork: mutant::either("sessions/fork-not-kept", None, fork),
-        channel: mutant::either("sessions/channel-not-kept", None, channel),
-        ..new.profile.clone()
+    let mut said = new.profile.clone();
+    if mutant::is("sessions/directory-not-kept") {
+        said.cwd = None;
     }
+    if mutant::is("sessions/parent-not-kept") {
+        said.parent = None;
+    }
+    if mutant::is("sessions/fork-not-kept") {
+        said.fork = None;
+    }
+    if mutant::is("sessions/channel-not-kept") {
+        said.channel = None;
+    }
+    said
 }
 
 pub(super) fn patch(state: &mut State<'_>, session: &SessionRef, patch: &SessionPatch) -> Result<Outcome> {
