@@ -181,7 +181,10 @@ mod tests {
         let written = rewrite(text, &found.spots, true);
         syn::parse_file(&written).unwrap();
         assert!(written.contains("/*<0*/S { b: 2, ..s }/*0>*/"), "{written}");
-        assert!(written.contains("b: 2, ..s } })") && written.contains(", ..s }/*1>*/"), "{written}");
+        assert!(
+            written.contains(", ..s }/*1>*/") && written.contains("b: 2, ..s } } })/*spot 0 1>*/"),
+            "{written}"
+        );
     }
 
     #[test]
