@@ -75,7 +75,9 @@ pub(crate) fn judge(
     let began = Instant::now();
     let waiting: Vec<&Listed> = built.ready.iter().filter(|one| !known.contains_key(&one.name)).collect();
     for (at, one) in waiting.iter().enumerate() {
-        let (fate, clause) = run(&built.program, backend, &order, &one.fault())?;
+        let comes_past = |id: &&String| one.clauses.as_ref().is_none_or(|clauses| clauses.contains(*id));
+        let asked: Vec<String> = order.iter().filter(comes_past).cloned().collect();
+        let (fate, clause) = run(&built.program, backend, &asked, &one.fault())?;
         // What has just noticed one break is likely to notice the next; but a slow one goes not before the quick.
         if let Some(clause) = clause
             && let Some(slowness) = quickest.iter().position(|id| *id == clause)

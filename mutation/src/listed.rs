@@ -1,5 +1,6 @@
 //! The breaks, as `cargo mutants` lists them.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub(crate) struct Listed {
     pub(crate) genre: Genre,
     pub(crate) replacement: String,
     pub(crate) span: Span,
+    /// The clauses that come past it, if that is known.
+    #[serde(skip)]
+    pub(crate) clauses: Option<BTreeSet<String>>,
 }
 
 impl Listed {

@@ -71,7 +71,7 @@ fn path_end(conn: &Connection, query: &EntryQuery, skey: i64, leaf: Option<u32>)
 
 /// The number of the entry with a key.
 pub(crate) fn number_with_key(conn: &Connection, skey: i64, key: &EntryKey) -> Result<Option<EntryNo>> {
-    const FIND: &str = "SELECT rid FROM entries WHERE rid >> 32 = ?1 AND key = ?2 AND key IS NOT NULL";
+    const FIND: &str = "SELECT rid FROM entries WHERE rid >> 32 = ?1 AND key = ?2";
     let rid: Option<i64> = conn
         .prepared(FIND)
         .and_then(|mut find| find.query_row(params![skey, key.as_str()], |row| row.get(0)).optional())

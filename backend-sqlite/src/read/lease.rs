@@ -24,7 +24,7 @@ pub(crate) fn lease(
         (LeaseName::Named(id), Some(wkey)) => stored(conn, wkey, 0, id.as_str())?,
         (LeaseName::Named(_), None) => None,
         (LeaseName::Session(session), Some(wkey)) => {
-            const FIND: &str = "SELECT skey FROM sessions
+            const FIND: &str = "SELECT skey FROM sessions INDEXED BY sessions_by_id
                  WHERE wkey = ?1 AND id = ?2 AND state <> 'deleted' AND incarnation = ?3";
             let skey: Option<i64> = conn
                 .prepared(FIND)

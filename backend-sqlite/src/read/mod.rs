@@ -72,7 +72,7 @@ pub(crate) struct Found {
 
 /// The key of a session in use. Lives that are over or still being built are not found.
 pub(crate) fn find(conn: &Connection, workspace: &WorkspaceId, session: &SessionRef) -> Result<Found> {
-    const FIND: &str = "SELECT s.skey, s.leaf, s.revision, s.head FROM workspaces w CROSS JOIN sessions s
+    const FIND: &str = "SELECT s.skey, s.leaf, s.revision, s.head FROM workspaces w CROSS JOIN sessions s INDEXED BY sessions_by_id
          ON s.wkey = w.wkey AND s.id = ?2 AND s.state <> 'deleted'
          WHERE w.id = ?1 AND s.incarnation = ?3 AND s.state = 'active'";
     conn.prepared(FIND)

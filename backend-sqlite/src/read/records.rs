@@ -59,17 +59,15 @@ fn statement(query: &RecordQuery, wkey: i64, owner: Option<i64>, position: Optio
     text.bind("AND r.collection = ? ", query.collection.as_str().to_owned());
     text.push("AND (r.owner IS NULL OR o.state = 'active') ");
     text.bind_some("AND r.key = ? ", query.key.as_ref().map(|key| key.as_str().to_owned()));
-    text.bind_some("AND r.owner = ? AND r.owner IS NOT NULL ", owner);
+    text.bind_some("AND r.owner = ? ", owner);
     if query.owner == OwnerFilter::Unowned {
         text.push("AND r.owner IS NULL ");
     }
     let status = query.status.as_ref().map(|status| status.as_str().to_owned());
-    text.bind_some("AND r.status = ? AND r.status IS NOT NULL ", status);
+    text.bind_some("AND r.status = ? ", status);
     if let Some((ordinal, key)) = position {
-        let ordinal = int(ordinal)?;
-        text.bind(&format!("AND r.ordinal {next}= ? "), ordinal);
-        text.bind(&format!("AND (r.ordinal {next} ? "), ordinal);
-        text.bind(&format!("OR r.key {next} ?) "), key.as_str().to_owned());
+        text.bind(&format!("AND (r.ordinal, r.key) {next} (?, "), int(ordinal)?);
+        text.bind("?) ", key.as_str().to_owned());
     }
     text.push(&format!("ORDER BY r.ordinal {way}, r.key {way}"));
     Ok(text)

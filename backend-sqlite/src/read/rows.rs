@@ -188,13 +188,12 @@ impl Walk<'_> {
         };
         let whose = match (wkey, owner) {
             (Some(_), _) => "r.wkey = ?1 AND r.owner IS NULL",
-            (None, Some(_)) => "r.owner = ?1 AND r.owner IS NOT NULL",
+            (None, Some(_)) => "r.owner = ?1",
             (None, None) => return Err(Error::new(ErrorKind::Invalid, "the rows of nothing were asked for")),
         };
         let text = format!(
             "SELECT {RECORD_COLUMNS} FROM records r LEFT JOIN sessions o ON o.skey = r.owner
-             WHERE {whose} AND r.collection >= ?2 AND (r.collection > ?2 OR r.key > ?3)
-             ORDER BY r.collection, r.key LIMIT ?4"
+             WHERE {whose} AND (r.collection, r.key) > (?2, ?3) ORDER BY r.collection, r.key LIMIT ?4"
         );
         // These rows have to be sorted; the limit keeps the sorter as small as the page.
         let most = i64::from(self.query.limit).saturating_add(1);

@@ -73,28 +73,27 @@ fn of_workspace(query: &RunQuery, wkey: i64, position: Option<&Place>) -> Result
     let (way, next) = (direction(query.order), beyond(query.order));
     let only_active = query.states.iter().all(|state| RunStates::ACTIVE.contains(state));
     // Few runs are active, so recovery starts from their index; else from the sessions in order.
-    let mut text = if only_active {
-        Sql::new(format!(
-            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM runs r INDEXED BY runs_active CROSS JOIN sessions s \
-             ON s.skey = r.rkey >> 32 WHERE r.{} ",
-            active_states!()
-        ))
+    let (tables, indexed) = if only_active {
+        (
+            "runs r INDEXED BY runs_active CROSS JOIN sessions s ON s.skey = r.rkey >> 32",
+            concat!("AND r.", active_states!(), " "),
+        )
     } else if query.id.is_some() || query.intent.is_some() {
-        Sql::new(format!(
-            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM runs r CROSS JOIN sessions s \
-             ON s.skey = r.rkey >> 32 WHERE 1 "
-        ))
+        ("runs r CROSS JOIN sessions s ON s.skey = r.rkey >> 32", "")
     } else {
-        Sql::new(format!(
-            "SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM sessions s CROSS JOIN runs r \
-             ON r.rkey > s.skey << 32 AND r.rkey <= ((s.skey << 32) | 4294967295) WHERE 1 "
-        ))
+        (
+            "sessions s INDEXED BY sessions_by_id CROSS JOIN runs r \
+             ON r.rkey > s.skey << 32 AND r.rkey <= ((s.skey << 32) | 4294967295)",
+            "AND s.state <> 'deleted' ",
+        )
     };
-    text.bind("AND s.wkey = ? AND s.state = 'active' AND s.state <> 'deleted' ", wkey);
+    let mut text = Sql::new(format!("SELECT s.id, s.incarnation, {RUN_COLUMNS} FROM {tables} "));
+    text.bind("WHERE s.wkey = ? AND s.state = 'active' ", wkey);
+    // What an index leaves out by itself has to be left out here too, or it is not used.
+    text.push(indexed);
     if let Some((id, number)) = position {
-        text.bind(&format!("AND s.id {next}= ? "), id.as_str().to_owned());
-        text.bind(&format!("AND (s.id {next} ? "), id.as_str().to_owned());
-        text.bind(&format!("OR (r.rkey & 4294967295) {next} ?) "), i64::from(*number));
+        text.bind(&format!("AND (s.id, r.rkey & 4294967295) {next} (?, "), id.as_str().to_owned());
+        text.bind("?) ", i64::from(*number));
     }
     filters(&mut text, query)?;
     text.push(&format!("ORDER BY s.id {way}, r.rkey {way}"));
@@ -104,7 +103,7 @@ fn of_workspace(query: &RunQuery, wkey: i64, position: Option<&Place>) -> Result
 fn filters(text: &mut Sql, query: &RunQuery) -> Result<()> {
     text.bind_some("AND r.id = ? ", query.id.as_ref().map(|id| id.as_str().to_owned()));
     let intent = query.intent.as_ref().map(|intent| intent.as_str().to_owned());
-    text.bind_some("AND r.intent = ? AND r.intent IS NOT NULL ", intent);
+    text.bind_some("AND r.intent = ? ", intent);
     if query.states != RunStates::ALL {
         let states = list(query.states.iter().map(RunState::as_str))?;
         text.bind("AND r.state IN (SELECT value FROM json_each(?)) ", states);

@@ -22,7 +22,8 @@ pub(crate) fn session(conn: &Connection, key: &SessionKey) -> Result<Option<Sess
     let _snapshot = Snapshot::begin(conn)?;
     let Some(wkey) = workspace_key(conn, &key.workspace)? else { return Ok(None) };
     let text = format!(
-        "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
+        "SELECT {SESSION_COLUMNS} FROM sessions s INDEXED BY sessions_by_id
+         LEFT JOIN session_meta m ON m.skey = s.skey
          WHERE s.wkey = ?1 AND s.id = ?2 AND s.state <> 'deleted' AND s.state = 'active'"
     );
     let mut find = conn.prepared(&text).map_err(sql)?;
@@ -123,7 +124,7 @@ fn filters(text: &mut Sql, query: &SessionQuery, wkey: i64) {
     text.bind_some("AND s.pinned = ? ", query.pinned);
     text.bind_some("AND s.project = ? ", query.project.clone());
     let parent = query.parent.as_ref().map(|parent| parent.as_str().to_owned());
-    text.bind_some("AND s.parent = ? AND s.parent IS NOT NULL ", parent);
+    text.bind_some("AND s.parent = ? ", parent);
     if let Some(words) = &query.text {
         // The engine's lower() knows ASCII only, as the contract says.
         let words = text.value(words.to_ascii_lowercase());

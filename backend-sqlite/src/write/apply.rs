@@ -151,11 +151,11 @@ impl Target<'_> {
              cache_read_tokens, cache_write_tokens, duration_ms, error, progress, context_usage)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
              ?21, ?22, ?23)";
-        const UPDATE: &str = "UPDATE runs SET state = ?3, intent = ?4, attempt = ?5, retry_of = ?6, source = ?7,
-             model = ?8, mode = ?9, work_dir = ?10, created_at = ?11, updated_at = ?12, finished_at = ?13,
+        // The rest of a run never changes.
+        const UPDATE: &str = "UPDATE runs SET state = ?3, model = ?8, updated_at = ?12, finished_at = ?13,
              requests = ?14, input_tokens = ?15, output_tokens = ?16, total_tokens = ?17,
              cache_read_tokens = ?18, cache_write_tokens = ?19, duration_ms = ?20, error = ?21, progress = ?22,
-             context_usage = ?23 WHERE rkey = ?1 AND id = ?2";
+             context_usage = ?23 WHERE rkey = ?1";
         let skey = self.life(&run.session)?;
         let usage = &run.usage;
         let written = self.run_sql(

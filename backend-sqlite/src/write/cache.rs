@@ -88,7 +88,8 @@ impl Cache {
 
 fn load(conn: &Connection, wkey: i64, workspace: &WorkspaceId, id: &SessionId) -> Result<Option<Cached>> {
     let text = format!(
-        "SELECT {SESSION_COLUMNS} FROM sessions s LEFT JOIN session_meta m ON m.skey = s.skey
+        "SELECT {SESSION_COLUMNS} FROM sessions s INDEXED BY sessions_by_id
+         LEFT JOIN session_meta m ON m.skey = s.skey
          WHERE s.wkey = ?1 AND s.id = ?2 AND s.state <> 'deleted'"
     );
     let mut find = conn.prepared(&text).map_err(sql)?;

@@ -121,7 +121,7 @@ impl FactSource for Source<'_> {
     }
 
     fn latest_attempt(&mut self, session: &SessionRef, intent: &IntentId) -> Result<Option<AttemptFact>> {
-        const FIND: &str = "SELECT id, attempt FROM runs WHERE intent = ?1 AND intent IS NOT NULL
+        const FIND: &str = "SELECT id, attempt FROM runs WHERE intent = ?1
              AND rkey >> 32 = ?2 ORDER BY attempt DESC, rkey DESC LIMIT 1";
         let Some(skey) = self.life(session)? else { return Ok(None) };
         let mut find = self.conn.prepared(FIND).map_err(sql)?;

@@ -35,13 +35,12 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
         "DELETE FROM segments WHERE skey = ?1 AND first IN (SELECT first FROM segments WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM runs WHERE rkey IN (SELECT rkey FROM runs WHERE rkey > ?1 << 32
          AND rkey <= ((?1 << 32) | 4294967295) LIMIT ?2)",
-        "DELETE FROM records WHERE reckey IN (SELECT reckey FROM records WHERE owner = ?1 AND owner IS NOT NULL
-         LIMIT ?2)",
+        "DELETE FROM records WHERE reckey IN (SELECT reckey FROM records WHERE owner = ?1 LIMIT ?2)",
         "DELETE FROM ordinals WHERE owner = ?1 AND collection IN (SELECT collection FROM ordinals
          WHERE owner = ?1 LIMIT ?2)",
         "DELETE FROM requests WHERE skey = ?1 AND id IN (SELECT id FROM requests WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM requests WHERE (skey, wkey, id) IN (SELECT skey, wkey, id FROM requests
-         WHERE owner = ?1 AND owner IS NOT NULL LIMIT ?2)",
+         WHERE owner = ?1 LIMIT ?2)",
         "DELETE FROM leases WHERE skey = ?1 AND name IN (SELECT name FROM leases WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM indexed WHERE skey IN (SELECT skey FROM indexed WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM session_meta WHERE skey IN (SELECT skey FROM session_meta WHERE skey = ?1 LIMIT ?2)",

@@ -5,7 +5,7 @@ mod within;
 
 use std::time::Duration;
 
-use turnkeep_core::commit::{Op, Request, RequestId};
+use turnkeep_core::commit::{Op, Request, RequestId, SessionPatch};
 use turnkeep_core::model::{LeaseName, SessionState};
 use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SearchQuery, SessionQuery};
 use turnkeep_core::store::PurgeReport;
@@ -14,7 +14,7 @@ use turnkeep_core::{Durability, ErrorKind, SessionRef};
 use crate::clause::Kind;
 use crate::context::Context;
 use crate::harness::TableCount;
-use crate::kit::{Kit, event, keyed, name, note, put, run, user};
+use crate::kit::{Kit, event, keyed, name, note, payload, put, run, user};
 use crate::verdict::{Outcome, Stop};
 use killed::del_004_a_kill_leaves_a_session_or_deletes_it;
 use within::del_006_what_one_commit_fills_and_deletes_is_gone;
@@ -86,7 +86,11 @@ async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
             events: vec![event("n", 1), event("n", 2)],
         })
         .op(Op::PutRecord(owned("c")))
-        .op(Op::PutRecord(owned("tool-claims")));
+        .op(Op::PutRecord(owned("tool-claims")))
+        .op(Op::PatchSession {
+            session: session.clone(),
+            patch: SessionPatch { meta: Some(Some(payload("{\"of\":1}"))), ..SessionPatch::default() },
+        });
     kit.apply(commit).await?;
     let over = kit.moving(&session, &name("r"), turnkeep_core::model::RunState::Completed);
     let mine = Request {
@@ -103,6 +107,9 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
     let session = full(&kit, "s").await?;
     let stays = full(&kit, "stays").await?;
+    // The one that goes is the one that was changed last, right after the one that stays.
+    kit.say(&stays, "words").await?;
+    kit.say(&session, "words").await?;
     let mark = kit.workspace_mark().await?;
     kit.delete(&session).await?;
     for kit in [&kit, &other] {
@@ -247,6 +254,8 @@ async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
         purged(kit, true, "a deleted session is not purged while the store is in use").await?;
     }
     ensure_eq!(kit.texts(&stays).await?.len(), 5, "entries of the session that stays");
+    let meta = kit.row(&stays).await?.profile.meta;
+    ensure_eq!(meta, Some(payload("{\"of\":1}")), "the host's data in the session that stays");
     Ok(())
 }
 

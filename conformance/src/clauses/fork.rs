@@ -98,6 +98,8 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
         let messages = all[..at as usize].iter().filter(|entry| entry.kind.as_str() == "message").count();
         ensure_eq!(row.messages as usize, messages, "the message counter of a fork at {at}");
         ensure_eq!(row.preview.as_deref(), Some("by r1"), "the preview of a fork at {at}");
+        let tip = all[..at as usize].iter().rfind(|entry| entry.on_path).map(|entry| entry.number);
+        ensure_eq!(row.path.tip, tip, "the newest entry on a path, in a fork at {at}");
         let expected: &[(&str, RunState)] = match at {
             1..=3 => &[("r1", RunState::Completed)],
             _ => &[("r1", RunState::Completed), ("r2", RunState::Failed)],
@@ -117,11 +119,18 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
         "the path of a fork of the whole session"
     );
     ensure_eq!(kit.rows(kit.rows_of(&source)).await?, before, "the parent after nine forks");
+    // Where the parent has a branch, a child that ends before it goes straight on.
+    let early = kit.fork(&source, "early", no(2)).await?;
+    for number in 3..=9 {
+        ensure_eq!(kit.say(&early, "goes on").await?, no(number), "the next number of a fork at 2");
+    }
+    ensure_eq!(path(&kit, &early).await?, (1..=9).collect::<Vec<_>>(), "the path of a fork that went on");
     // The preview shows what a person said first, also when the assistant spoke before.
     let greeted = kit.create("greeted").await?;
     let greeting = turnkeep_core::commit::NewEntry { role: Some(name("assistant")), ..user("good morning") };
-    kit.append(&greeted, vec![greeting, user("hello")]).await?;
-    for (at, preview) in [(1, None), (2, Some("hello"))] {
+    let wordless = NewEntry { text: None, ..user("") };
+    kit.append(&greeted, vec![greeting, wordless, user("hello")]).await?;
+    for (at, preview) in [(1, None), (2, None), (3, Some("hello"))] {
         let child = kit.fork(&greeted, &format!("greeted {at}"), no(at)).await?;
         ensure_eq!(kit.row(&child).await?.preview.as_deref(), preview, "the preview of a fork at {at}");
     }

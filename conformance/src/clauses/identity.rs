@@ -1,9 +1,9 @@
 //! Identity: ids are bytes, a used id is never taken over, workspaces do not see each other.
 
 use turnkeep_core::commit::{Op, SessionPatch};
-use turnkeep_core::model::{Channel, LeaseName, Title, TitleSource};
-use turnkeep_core::query::{OwnerFilter, RecordQuery, SessionQuery};
-use turnkeep_core::{Cursor, ErrorKind};
+use turnkeep_core::model::{Channel, LeaseName, RunStates, Title, TitleSource};
+use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SessionQuery};
+use turnkeep_core::{Cursor, ErrorKind, Expect};
 
 use crate::context::Context;
 use crate::kit::{gather, keyed, name, put, run, spawn, user};
@@ -145,15 +145,23 @@ async fn id_003_the_same_id_in_two_workspaces_is_two_things(cx: &Context) -> Out
     let search = SessionQuery { text: Some("of beta".to_owned()), ..worlds[0].list() };
     ensure_eq!(worlds[0].ids(search).await?, [""; 0], "alpha's sessions with beta's words");
     ensure_eq!(
-        worlds[0].runs(turnkeep_core::query::RunQuery::new(worlds[0].workspace.clone())).await?.len(),
+        worlds[0].runs(RunQuery::new(worlds[0].workspace.clone())).await?.len(),
         1,
         "runs in alpha"
     );
+    let active = RunQuery { states: RunStates::ACTIVE, ..RunQuery::new(worlds[0].workspace.clone()) };
+    ensure_eq!(worlds[0].runs(active).await?.len(), 1, "active runs in alpha");
+    let counted = SessionQuery { total: true, ..worlds[0].list() };
+    ensure_eq!(worlds[0].store.sessions(&counted).await?.total, Some(1), "the total of alpha's sessions");
     worlds[0].put(put("c", "k", "2")).await?;
-    worlds[0]
-        .apply(worlds[0].commit().op(Op::DeleteSession { session: sessions[0].clone(), force: true }))
-        .await?;
+    worlds[0].put(put("c", "k2", "2")).await?;
+    let unput = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Any };
+    let delete = Op::DeleteSession { session: sessions[0].clone(), force: true };
+    worlds[0].apply(worlds[0].commit().op(unput).op(delete)).await?;
     worlds[1].unchanged(&other, "work in alpha").await?;
+    worlds[1].put(put("c", "k2", "1")).await?;
+    let ordinal = worlds[1].record("c", "k2").await?.map(|record| record.ordinal);
+    ensure_eq!(ordinal, Some(2), "the ordinal of beta's second record");
     let record = worlds[1].record("c", "k").await?.map(|record| record.payload.as_str().to_owned());
     ensure_eq!(record.as_deref(), Some("1"), "beta's record after alpha wrote its own");
     let elsewhere = kit.in_workspace("gamma");

@@ -152,9 +152,10 @@ async fn lim_002_empty_differs_from_absent(cx: &Context) -> Outcome {
             ..Profile::default()
         };
         let profile = new.profile.clone();
+        // The model is set when it is known, which is later than the rest.
         let fields = NewRun {
             source: text(present),
-            model: text(present),
+            model: (!present).then(|| "another".to_owned()),
             mode: text(present),
             work_dir: text(present),
             ..run("r")
@@ -163,16 +164,17 @@ async fn lim_002_empty_differs_from_absent(cx: &Context) -> Outcome {
             error: Some(present.then(|| payload("null"))),
             progress: Some(present.then(|| payload("{}"))),
             context_usage: Some(present.then(|| payload("\"\""))),
-            ..RunPatch::default()
+            model: Some(text(present)),
         };
         let entry = NewEntry { text: text(present), role: None, ..user("x") };
         let commit = kit
             .commit()
             .op(Op::CreateSession(new))
             .op(Op::Append { session: session.clone(), entries: vec![entry] })
-            .op(Op::StartRun { session: session.clone(), run: fields })
-            .op(Op::PatchRun { session: session.clone(), run: name("r"), patch });
+            .op(Op::StartRun { session: session.clone(), run: fields });
         kit.apply(commit).await?;
+        let patch = Op::PatchRun { session: session.clone(), run: name("r"), patch };
+        kit.apply(kit.commit().op(patch)).await?;
         let reader = cx.kit().await?;
         ensure_eq!(reader.row(&session).await?.profile, profile, "the profile, fields present: {present}");
         let entries = reader.entries(&session).await?;
@@ -273,15 +275,26 @@ async fn lim_004_extreme_numbers_survive(cx: &Context) -> Outcome {
     const MOST: u64 = i64::MAX as u64;
     kit.start(&session, run("r")).await?;
     let add = |usage| kit.commit().op(Op::AddUsage { session: session.clone(), run: Some(name("r")), usage });
-    kit.apply(add(Usage {
-        input_tokens: MOST - 1,
-        output_tokens: u64::MAX,
-        requests: 1,
-        ..Usage::default()
-    }))
-    .await?;
-    kit.apply(add(Usage { input_tokens: 5, output_tokens: 1, requests: 1, ..Usage::default() })).await?;
-    let expected = Usage { input_tokens: MOST, output_tokens: MOST, requests: 2, ..Usage::default() };
+    let small = Usage {
+        input_tokens: 5,
+        output_tokens: 1,
+        requests: 2,
+        total_tokens: 3,
+        cache_read_tokens: 4,
+        cache_write_tokens: 6,
+        duration_ms: 7,
+    };
+    kit.apply(add(Usage { input_tokens: MOST - 1, output_tokens: u64::MAX, ..small })).await?;
+    kit.apply(add(small)).await?;
+    let expected = Usage {
+        input_tokens: MOST,
+        output_tokens: MOST,
+        requests: 4,
+        total_tokens: 6,
+        cache_read_tokens: 8,
+        cache_write_tokens: 12,
+        duration_ms: 14,
+    };
     ensure_eq!(reader.row(&session).await?.usage, expected, "saturated counters of the session");
     let run = reader.find_run(&session, "r").await?;
     ensure_eq!(run.map(|run| run.usage), Some(expected), "saturated counters of the run");

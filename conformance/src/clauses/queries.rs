@@ -174,7 +174,7 @@ async fn qry_002_session_filters_narrow_exactly(cx: &Context) -> Outcome {
             title: (at % 3 == 1).then(|| Title { text: words[at % 5].to_owned(), source: TitleSource::Auto }),
             cwd: (at % 5 < 3).then(|| ["/home/x", "/home/X", "/home/x/"][at % 3].to_owned()),
             audience: if at % 6 == 5 { Audience::SubAgent } else { Audience::User },
-            parent: (at % 7 == 0).then(|| name("ab0")),
+            parent: (at % 7 < 2).then(|| name(["ab0", "a_1"][at % 7])),
             channel: (at % 8 == 3).then(|| Channel { kind: "chat".to_owned(), id: "Room Parser".to_owned() }),
             project: (at % 4 == 2).then(|| ["p", "P"][at / 4 % 2].to_owned()),
             pinned: at % 9 == 0,

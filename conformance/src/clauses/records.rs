@@ -159,6 +159,19 @@ async fn rek_002_a_record_made_again_matches_no_old_version(cx: &Context) -> Out
     .await?;
     let version = kit.put(owned(&again, Expect::Absent)).await?;
     ensure!(version != old, "the record of a recreated session has the version of its former life");
+
+    // And in the very commit that takes it along, before anybody can have purged it.
+    let before = kit.record("c", "o").await?;
+    cx.pass_ms(25).await;
+    let gone = Op::DeleteSession { session: again, force: false };
+    let beside = kit.create("beside").await?;
+    let put = Op::PutRecord(owned(&beside, Expect::Absent));
+    kit.apply(kit.commit().op(gone).op(put)).await?;
+    let seen = kit.record("c", "o").await?;
+    let afresh = before.zip(seen).is_some_and(|(old, new)| {
+        new.version.birth != old.version.birth && new.version.count == 1 && new.created_at > old.created_at
+    });
+    ensure!(afresh, "a record made again in the commit that deletes its owner is not a new one");
     Ok(())
 }
 

@@ -30,7 +30,8 @@ macro_rules! walk {
             pages += 1;
             match page.next {
                 None => break Ok(items),
-                Some(_) if pages == MOST_PAGES => {
+                // A page that ends where the one before it ended is followed by itself, for ever.
+                next if pages == MOST_PAGES || next == query.cursor => {
                     break Err(Stop::fail(concat!("a walk over ", stringify!($read), " does not end")));
                 }
                 next => query.cursor = next,

@@ -148,9 +148,14 @@ async fn arrives_interrupted(kit: &Kit, of: &SessionRef) -> Outcome {
     };
     kit.apply(kit.commit().fence(fence.clone()).op(slice(None, 5))).await?;
     kit.start(&source, run("r")).await?;
-    kit.append(&source, vec![NewEntry { run: Some(name("r")), ..user("six") }]).await?;
-    kit.apply(kit.commit().fence(fence.clone()).op(slice(Some(5), 6))).await?;
-    kit.seal(&child, &fence, Some(no(6))).await?;
+    let of_run = |text: &str| NewEntry { run: Some(name("r")), ..user(text) };
+    kit.append(&source, vec![of_run("six"), of_run("seven")]).await?;
+    // Two slices bring it, and it comes once.
+    for after in [5, 6] {
+        kit.apply(kit.commit().fence(fence.clone()).op(slice(Some(after), after + 1))).await?;
+    }
+    kit.seal(&child, &fence, Some(no(7))).await?;
+    ensure_eq!(kit.runs(kit.runs_of(&child)).await?.len(), 1, "runs of the child");
     let seen =
         kit.find_run(&child, "r").await?.map(|run| (run.state, run.finished_at == Some(run.updated_at)));
     ensure_eq!(seen, Some((RunState::Interrupted, true)), "a run that was active, in the child");

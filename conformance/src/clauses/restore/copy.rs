@@ -1,6 +1,6 @@
 //! A session that has everything, its copy, and the two compared through every read.
 
-use turnkeep_core::commit::{NewEntry, NewEvent, NewRun, Op, Parent, Put, RefTarget, SessionPatch};
+use turnkeep_core::commit::{NewEntry, NewEvent, NewRun, Op, Parent, Put, RefTarget, RunPatch, SessionPatch};
 use turnkeep_core::model::{
     Audience, Channel, ForkKind, ForkOrigin, Record, Row, Run, RunState, RunStates, SessionRow, Title,
     TitleSource, Usage, Version, Visibility,
@@ -69,10 +69,17 @@ pub(crate) async fn source(kit: &Kit) -> Outcome<SessionRef> {
         output_tokens: 4,
         total_tokens: 7,
         duration_ms: 11,
-        ..Usage::default()
+        cache_read_tokens: 5,
+        cache_write_tokens: 6,
     };
-    kit.apply(kit.commit().op(Op::AddUsage { session: session.clone(), run: Some(name("z-first")), usage }))
-        .await?;
+    let used = Op::AddUsage { session: session.clone(), run: Some(name("z-first")), usage };
+    let patch = RunPatch {
+        progress: Some(Some(payload("{\"at\":1}"))),
+        context_usage: Some(Some(payload("{\"used\":2}"))),
+        ..RunPatch::default()
+    };
+    let patched = Op::PatchRun { session: session.clone(), run: name("z-first"), patch };
+    kit.apply(kit.commit().op(used).op(patched)).await?;
     let failed = Op::TransitionRun {
         session: session.clone(),
         run: name("z-first"),
