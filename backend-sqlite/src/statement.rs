@@ -16,7 +16,8 @@ impl Prepare for Connection {
     }
 
     #[cfg(feature = "mutants")]
+    #[track_caller]
     fn prepared(&self, text: &str) -> rusqlite::Result<CachedStatement<'_>> {
-        self.prepare_cached(&crate::faults::in_statement(text))
+        self.prepare_cached(&crate::faults::in_statement(text, std::panic::Location::caller()))
     }
 }

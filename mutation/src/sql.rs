@@ -15,7 +15,8 @@ pub(crate) fn list(program: &Path, list: &Path, backend: &str) -> Result<Vec<Lis
     let mut checks: BTreeMap<String, Check> = BTreeMap::new();
     for clause in judge::clauses(program, backend)? {
         for (fault, seen) in of_clause(program, list, backend, &clause)? {
-            let check = checks.entry(fault).or_insert_with(|| Check { seen: seen.clone(), clauses: BTreeSet::new() });
+            let check =
+                checks.entry(fault).or_insert_with(|| Check { seen: seen.clone(), clauses: BTreeSet::new() });
             check.seen = check.seen.clone().min(seen);
             check.clauses.insert(clause.clone());
         }

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use turnkeep_core::digest::FieldDigest;
@@ -23,11 +24,11 @@ struct Check {
 }
 
 /// Writes the checks of a statement down, once, if a list is asked for.
-pub(super) fn list(text: &str) {
+pub(super) fn list(text: &str, place: &Location<'_>) {
     static PATH: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(LIST).ok());
     static SEEN: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     let Some(path) = &*PATH else { return };
-    if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+    if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{place} {text}")) {
         return;
     }
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -35,7 +36,8 @@ pub(super) fn list(text: &str) {
         .iter()
         .map(|check| {
             let piece = &text[check.piece.clone()];
-            format!("{}\t{} => {}\t{}\n", name(text, check), plain(piece), plain(&check.by), plain(text))
+            let change = format!("{} => {}", plain(piece), plain(&check.by));
+            format!("{}\t{place}: {change}\t{}\n", name(text, place, check), plain(text))
         })
         .collect();
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -44,10 +46,10 @@ pub(super) fn list(text: &str) {
 }
 
 /// The statement with the check that this process breaks, if it is one of its own.
-pub(super) fn broken(text: &str) -> Option<String> {
+pub(super) fn broken(text: &str, place: &Location<'_>) -> Option<String> {
     let chosen = mutant::chosen().filter(|chosen| chosen.starts_with("sql:"))?;
     let mut ours = checks(text);
-    ours.retain(|check| name(text, check) == chosen);
+    ours.retain(|check| name(text, place, check) == chosen);
     let mut broken = text.to_owned();
     for check in ours.iter().rev() {
         broken.replace_range(check.piece.clone(), &check.by);
@@ -55,9 +57,9 @@ pub(super) fn broken(text: &str) -> Option<String> {
     (!ours.is_empty()).then_some(broken)
 }
 
-/// A check has one name in all statements that are put together alike: the same verb and the same tables. Where values
-/// are bound in the order in which conditions are put together, their numbers tell nothing.
-fn name(text: &str, check: &Check) -> String {
+/// A check has one name in all statements that are put together alike: at one place, with the same verb and the same
+/// tables. Where values are bound in the order in which conditions are put together, their numbers tell nothing.
+fn name(text: &str, place: &Location<'_>, check: &Check) -> String {
     let piece = &text[check.piece.clone()];
     let tokens = tokens(text);
     let selects = tokens.first().is_some_and(|first| first.text == "SELECT");
@@ -68,11 +70,17 @@ fn name(text: &str, check: &Check) -> String {
         piece.to_owned()
     };
     let named = |pair: &[Token<'_>]| {
-        ["FROM", "JOIN", "INTO", "UPDATE"].contains(&pair[0].text).then(|| pair[1].text.to_owned())
+        let names = pair[0].depth == 0 && ["FROM", "JOIN", "INTO", "UPDATE"].contains(&pair[0].text);
+        names.then(|| pair[1].text.to_owned())
     };
     let tables: Vec<String> = tokens.windows(2).filter_map(named).collect();
     let verb = tokens.first().map_or("", |first| first.text);
-    let digest = FieldDigest::new("sql").text(verb).text(&tables.join(" ")).text(&piece).finish();
+    let digest = FieldDigest::new("sql")
+        .text(&place.to_string())
+        .text(verb)
+        .text(&tables.join(" "))
+        .text(&piece)
+        .finish();
     let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("sql:{short}")
 }

@@ -4,6 +4,7 @@
 mod checks;
 
 use std::borrow::Cow;
+use std::panic::Location;
 
 use turnkeep_core::mutant;
 
@@ -93,10 +94,10 @@ const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// The text of a statement, with the fault that this process commits.
-pub(crate) fn in_statement(text: &str) -> Cow<'_, str> {
-    checks::list(text);
-    if let Some(broken) = checks::broken(text) {
+/// The text of a statement that is prepared at a place, with the fault that this process commits.
+pub(crate) fn in_statement<'t>(text: &'t str, place: &Location<'_>) -> Cow<'t, str> {
+    checks::list(text, place);
+    if let Some(broken) = checks::broken(text, place) {
         return Cow::Owned(broken);
     }
     match FAULTS.iter().find(|fault| mutant::is(fault.name) && text.contains(fault.of)) {

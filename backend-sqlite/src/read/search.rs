@@ -74,6 +74,7 @@ impl Scope<'_> {
         ));
         self.sessions(&mut behind);
         behind.push(unused);
+        behind.bind_some("AND s.skey = ? ", self.only);
         behind.push(&format!("AND coalesce(s.head, 0) > {through} ORDER BY s.skey DESC"));
         let text = format!(
             "SELECT {COLUMNS} FROM sessions s CROSS JOIN entries e ON e.rid > ?1 AND e.rid <= ?2
@@ -130,7 +131,6 @@ impl Scope<'_> {
         if !mutant::is("sqlite/search-in-every-workspace") {
             text.bind("AND s.wkey = ? ", self.wkey);
         }
-        text.bind_some("AND s.skey = ? ", self.only);
         let audience = match self.query.audience {
             AudienceFilter::User => Some(Audience::User),
             AudienceFilter::SubAgent => Some(Audience::SubAgent),

@@ -84,6 +84,7 @@ impl Target<'_> {
     }
 
     /// Runs a statement that is prepared once per connection.
+    #[cfg_attr(feature = "mutants", track_caller)]
     pub(super) fn run_sql(&self, text: &str, values: impl rusqlite::Params) -> Result<usize> {
         self.conn.prepared(text).and_then(|mut statement| statement.execute(values)).map_err(sql)
     }

@@ -32,16 +32,18 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
          WHERE t.skey = ?1 LIMIT ?2)",
         "DELETE FROM streams WHERE stkey IN (SELECT t.stkey FROM streams t WHERE t.skey = ?1
          AND NOT EXISTS (SELECT 1 FROM events e WHERE e.stkey = t.stkey) LIMIT ?2)",
-        "DELETE FROM segments WHERE skey = ?1 AND first IN (SELECT first FROM segments WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM segments WHERE (skey, first) IN (SELECT skey, first FROM segments WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM runs WHERE rkey IN (SELECT rkey FROM runs WHERE rkey > ?1 << 32
          AND rkey <= ((?1 << 32) | 4294967295) LIMIT ?2)",
         "DELETE FROM records WHERE reckey IN (SELECT reckey FROM records WHERE owner = ?1 LIMIT ?2)",
-        "DELETE FROM ordinals WHERE owner = ?1 AND collection IN (SELECT collection FROM ordinals
+        "DELETE FROM ordinals WHERE (owner, wkey, collection) IN (SELECT owner, wkey, collection FROM ordinals
          WHERE owner = ?1 LIMIT ?2)",
-        "DELETE FROM requests WHERE skey = ?1 AND id IN (SELECT id FROM requests WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM requests WHERE (skey, wkey, id) IN (SELECT skey, wkey, id FROM requests
+         WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM requests WHERE (skey, wkey, id) IN (SELECT skey, wkey, id FROM requests
          WHERE owner = ?1 LIMIT ?2)",
-        "DELETE FROM leases WHERE skey = ?1 AND name IN (SELECT name FROM leases WHERE skey = ?1 LIMIT ?2)",
+        "DELETE FROM leases WHERE (skey, wkey, name) IN (SELECT skey, wkey, name FROM leases
+         WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM indexed WHERE skey IN (SELECT skey FROM indexed WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM session_meta WHERE skey IN (SELECT skey FROM session_meta WHERE skey = ?1 LIMIT ?2)",
     ] {
@@ -113,7 +115,8 @@ pub(super) struct ExpiryWalk {
 /// Removes at most one slice of expired requests, within a write transaction. Answers the walk to go on with;
 /// `None` at its end.
 ///
-/// Generated ids begin with their time, so the expired ones of a scope are one range of its ids.
+/// Generated ids begin with their time, so the expired ones of a scope are one range of its ids; those that a host gave
+/// come after it.
 pub(super) fn expired_slice(
     conn: &Connection,
     now: Timestamp,
@@ -123,7 +126,7 @@ pub(super) fn expired_slice(
         "SELECT skey, wkey FROM requests WHERE (skey, wkey) > (?1, ?2) ORDER BY skey, wkey LIMIT 1";
     const DELETE: &str =
         "DELETE FROM requests WHERE skey = ?1 AND wkey = ?2 AND id IN (SELECT id FROM requests
-         WHERE skey = ?1 AND wkey = ?2 AND id >= 'g:' AND id < ?3 AND expires_at < ?4 LIMIT ?5)";
+         WHERE skey = ?1 AND wkey = ?2 AND id < ?3 LIMIT ?4)";
     let oldest_kept = RequestId::generated(now.plus_ms(-REQUEST_MS), [0; 10]).to_string();
     let (mut at, mut left) = (walk.after, SLICE_ROWS as usize);
     // A look at a scope costs about as much as the removal of a row.
@@ -137,9 +140,7 @@ pub(super) fn expired_slice(
         let Some((skey, wkey)) = next else { return Ok(None) };
         let removed = conn
             .prepared(DELETE)
-            .and_then(|mut delete| {
-                delete.execute(params![skey, wkey, oldest_kept, now.as_millis(), left.cast_signed()])
-            })
+            .and_then(|mut delete| delete.execute(params![skey, wkey, oldest_kept, left.cast_signed()]))
             .map_err(sql)?;
         left = left.saturating_sub(removed);
         if left == 0 {

@@ -107,9 +107,6 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
     let session = full(&kit, "s").await?;
     let stays = full(&kit, "stays").await?;
-    // The one that goes is the one that was changed last, right after the one that stays.
-    kit.say(&stays, "words").await?;
-    kit.say(&session, "words").await?;
     let mark = kit.workspace_mark().await?;
     kit.delete(&session).await?;
     for kit in [&kit, &other] {
@@ -128,8 +125,15 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
         ensure_refused!(kit.store.rows(&kit.rows_of(&session)).await, gone, "rows");
         let owned = RecordQuery { owner: OwnerFilter::Session(session.clone()), ..kit.collection("c") };
         ensure_refused!(kit.store.records(&owned).await, gone, "its records");
-        let runs = kit.runs(RunQuery::new(kit.workspace.clone())).await?;
-        ensure!(runs.iter().all(|run| run.session == stays), "its runs are among those of the workspace");
+        let every = || RunQuery::new(kit.workspace.clone());
+        for query in [
+            every(),
+            RunQuery { id: Some(name("r")), ..every() },
+            RunQuery { intent: Some(name("i")), ..every() },
+        ] {
+            let sessions: Vec<_> = kit.runs(query).await?.into_iter().map(|run| run.session).collect();
+            ensure_eq!(sessions, [stays.clone()], "the sessions of the workspace's runs");
+        }
         let keys: Vec<_> =
             kit.records(kit.collection("c")).await?.iter().map(|r| r.key.as_str().to_owned()).collect();
         ensure_eq!(keys, ["of stays"], "records of the collection");
@@ -149,6 +153,18 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
     // Its records read as absent, so the keys are free.
     let claim = turnkeep_core::commit::Put { expect: turnkeep_core::Expect::Absent, ..put("c", "of s", "1") };
     kit.put(claim).await?;
+    // The mark tells of the newest one too, however few commits before it another one was changed.
+    for between in 0..4 {
+        kit.say(&stays, "words").await?;
+        for at in 0..between {
+            kit.put(put("d", &format!("{at}"), "1")).await?;
+        }
+        let newest = kit.create("newest").await?;
+        let mark = other.workspace_mark().await?;
+        kit.delete(&newest).await?;
+        let moved = other.workspace_mark().await? != mark;
+        ensure!(moved, "the workspace's mark did not move when the newest session was deleted");
+    }
     Ok(())
 }
 

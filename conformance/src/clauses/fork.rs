@@ -6,7 +6,7 @@ mod slices;
 use std::time::Duration;
 
 use turnkeep_core::commit::{Fence, NewEntry, Op, Parent};
-use turnkeep_core::model::{ForkKind, ForkOrigin, Profile, RunState, SessionState};
+use turnkeep_core::model::{ForkKind, ForkOrigin, Profile, RunState, SessionState, Visibility};
 use turnkeep_core::query::{EntryQuery, PathTo, SessionQuery};
 use turnkeep_core::{Durability, EntryNo, ErrorKind, ForkReason, SessionRef};
 
@@ -129,10 +129,13 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
     let greeted = kit.create("greeted").await?;
     let greeting = turnkeep_core::commit::NewEntry { role: Some(name("assistant")), ..user("good morning") };
     let wordless = NewEntry { text: None, ..user("") };
-    kit.append(&greeted, vec![greeting, wordless, user("hello")]).await?;
-    for (at, preview) in [(1, None), (2, None), (3, Some("hello"))] {
+    let internal = NewEntry { visibility: Visibility::Internal, ..user("nobody reads this") };
+    kit.append(&greeted, vec![greeting, wordless, internal, user("hello")]).await?;
+    for (at, messages, preview) in [(1, 1, None), (2, 2, None), (3, 2, None), (4, 3, Some("hello"))] {
         let child = kit.fork(&greeted, &format!("greeted {at}"), no(at)).await?;
-        ensure_eq!(kit.row(&child).await?.preview.as_deref(), preview, "the preview of a fork at {at}");
+        let row = kit.row(&child).await?;
+        ensure_eq!(row.preview.as_deref(), preview, "the preview of a fork at {at}");
+        ensure_eq!(row.messages, messages, "the messages of a fork at {at}");
     }
     Ok(())
 }

@@ -144,11 +144,7 @@ async fn id_003_the_same_id_in_two_workspaces_is_two_things(cx: &Context) -> Out
     worlds[0].refused(stray, ErrorKind::NotFound).await?;
     let search = SessionQuery { text: Some("of beta".to_owned()), ..worlds[0].list() };
     ensure_eq!(worlds[0].ids(search).await?, [""; 0], "alpha's sessions with beta's words");
-    ensure_eq!(
-        worlds[0].runs(RunQuery::new(worlds[0].workspace.clone())).await?.len(),
-        1,
-        "runs in alpha"
-    );
+    ensure_eq!(worlds[0].runs(RunQuery::new(worlds[0].workspace.clone())).await?.len(), 1, "runs in alpha");
     let active = RunQuery { states: RunStates::ACTIVE, ..RunQuery::new(worlds[0].workspace.clone()) };
     ensure_eq!(worlds[0].runs(active).await?.len(), 1, "active runs in alpha");
     let counted = SessionQuery { total: true, ..worlds[0].list() };
@@ -188,7 +184,12 @@ async fn id_004_unknown_differs_from_empty(cx: &Context) -> Outcome {
     let over = kit.create("again").await?;
     kit.delete(&over).await?;
     kit.create("again").await?;
-    for (session, what) in [(kit.life("nobody"), "an unknown session"), (over, "a life that is over")] {
+    let mixed = turnkeep_core::SessionRef { id: name("nobody"), incarnation: empty.incarnation };
+    for (session, what) in [
+        (kit.life("nobody"), "an unknown session"),
+        (over, "a life that is over"),
+        (mixed, "an unknown session with the incarnation of another"),
+    ] {
         let kind = ErrorKind::NotFound;
         ensure_refused!(kit.store.entries(&kit.committed(&session)).await, kind, "entries of {what}");
         ensure_refused!(kit.store.runs(&kit.runs_of(&session)).await, kind, "runs of {what}");

@@ -56,9 +56,18 @@ async fn filled(kit: &Kit) -> Outcome<SessionRef> {
     }
     kit.append(&session, (0..ITEMS).map(|at| user(&format!("entry {at}"))).collect()).await?;
     let events = (0..ITEMS as u64).map(|n| event("n", n)).collect();
-    let append =
-        Op::AppendEvents { session: session.clone(), stream: name("notes"), expect_next: None, events };
-    kit.apply(kit.commit().op(append)).await?;
+    let append = |stream: &str, events| {
+        kit.commit().op(Op::AppendEvents {
+            session: session.clone(),
+            stream: name(stream),
+            expect_next: None,
+            events,
+        })
+    };
+    kit.apply(append("notes", events)).await?;
+    for beside in ["before", "then"] {
+        kit.apply(append(beside, vec![event("n", 1), event("n", 2)])).await?;
+    }
     for at in 0..ITEMS {
         let id = format!("r{at}");
         kit.start(&session, run(&id)).await?;

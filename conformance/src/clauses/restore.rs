@@ -120,7 +120,16 @@ async fn hidden(cx: &Context, kit: &Kit, session: &SessionRef) -> Outcome {
     ensure_refused!(kit.store.records(&owned).await, kind, "its records");
     ensure_eq!(kit.records(kit.collection("c")).await?.len(), 0, "records of the collection");
     ensure!(kit.record("lineage", "l").await?.is_none(), "its record is found by key");
-    ensure_eq!(kit.runs(RunQuery::new(kit.workspace.clone())).await?.len(), 0, "runs of the workspace");
+    let every = || RunQuery::new(kit.workspace.clone());
+    for (what, query) in [
+        ("of the workspace", every()),
+        ("of one name", RunQuery { id: Some(name("z-first")), ..every() }),
+        ("of one purpose", RunQuery { intent: Some(name("i")), ..every() }),
+    ] {
+        ensure_eq!(kit.runs(query).await?.len(), 0, "runs {what}");
+    }
+    let counted = SessionQuery { total: true, ..kit.list() };
+    ensure_eq!(kit.store.sessions(&counted).await?.total, Some(0), "the total of sessions");
     if cx.manifest.capabilities.search {
         let hits = kit.store.search(&SearchQuery::new(kit.workspace.clone(), "two")).await?;
         ensure_eq!(hits.items.len(), 0, "what search finds");

@@ -138,7 +138,10 @@ async fn sealed_with_its_last_slice(
 
 /// A run that became active after the first slice is nobody's in the child: its later entries bring it along, ended.
 async fn arrives_interrupted(kit: &Kit, of: &SessionRef) -> Outcome {
-    let source = kit.fork(of, "with a run", no(5)).await?;
+    let source = kit.fork(of, "with a run", no(4)).await?;
+    kit.start(&source, run("over")).await?;
+    kit.append(&source, vec![NewEntry { run: Some(name("over")), ..user("five") }]).await?;
+    kit.apply(kit.commit().op(kit.moving(&source, &name("over"), RunState::Completed))).await?;
     let (child, fence) = kit.begin_restore("child of a run", Profile::default()).await?;
     let slice = |after: Option<u32>, through: u32| Op::CopyEntries {
         from: source.clone(),
@@ -155,7 +158,8 @@ async fn arrives_interrupted(kit: &Kit, of: &SessionRef) -> Outcome {
         kit.apply(kit.commit().fence(fence.clone()).op(slice(Some(after), after + 1))).await?;
     }
     kit.seal(&child, &fence, Some(no(7))).await?;
-    ensure_eq!(kit.runs(kit.runs_of(&child)).await?.len(), 1, "runs of the child");
+    let runs: Vec<_> = kit.runs(kit.runs_of(&child)).await?.into_iter().map(|run| run.id).collect();
+    ensure_eq!(runs, [name("over"), name("r")], "runs of the child");
     let seen =
         kit.find_run(&child, "r").await?.map(|run| (run.state, run.finished_at == Some(run.updated_at)));
     ensure_eq!(seen, Some((RunState::Interrupted, true)), "a run that was active, in the child");
