@@ -30,7 +30,7 @@ pub(super) fn slice(conn: &Connection, from: i64, to: i64, after: u32, through: 
         active_states!(),
         " THEN r.updated_at ELSE r.finished_at END, r.requests, r.input_tokens, r.output_tokens, r.total_tokens,
          r.cache_read_tokens, r.cache_write_tokens, r.duration_ms, r.error, r.progress, r.context_usage
-         FROM (SELECT DISTINCT run FROM entries WHERE rid > ?1 AND rid <= ?2 AND run IS NOT NULL) named
+         FROM (SELECT DISTINCT run FROM entries WHERE rid > ?1 AND rid <= ?2) named
          CROSS JOIN runs r ON r.id = named.run AND r.rkey >> 32 = ?4
          WHERE NOT EXISTS (SELECT 1 FROM runs c WHERE c.id = r.id AND c.rkey >> 32 = ?3)"
     );

@@ -26,12 +26,12 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
     let most = i64::from(SLICE_ROWS);
     let mut left = most;
     left -= entries(conn, skey, left)?;
-    // Each table in turn, the session row last: it is what finds the rest.
+    // Each table in turn, and the next one when there was room for all: streams find their events, and the session
+    // row, the last, finds the rest.
     for text in [
         "DELETE FROM events WHERE ekey IN (SELECT e.ekey FROM streams t CROSS JOIN events e ON e.stkey = t.stkey
          WHERE t.skey = ?1 LIMIT ?2)",
-        "DELETE FROM streams WHERE stkey IN (SELECT t.stkey FROM streams t WHERE t.skey = ?1
-         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.stkey = t.stkey) LIMIT ?2)",
+        "DELETE FROM streams WHERE stkey IN (SELECT stkey FROM streams WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM segments WHERE (skey, first) IN (SELECT skey, first FROM segments WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM runs WHERE rkey IN (SELECT rkey FROM runs WHERE rkey > ?1 << 32
          AND rkey <= ((?1 << 32) | 4294967295) LIMIT ?2)",
@@ -56,7 +56,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
     let mut report = PurgeReport { sessions: 0, rows: u64::try_from(most - left).unwrap_or(0) };
     // Room was left, so every table had its turn.
     if left > 0 && !has_entries(conn, skey)? {
-        conn.prepared("DELETE FROM sessions WHERE skey = ?1 AND state = 'deleted'")
+        conn.prepared("DELETE FROM sessions WHERE skey = ?1")
             .and_then(|mut delete| delete.execute([skey]))
             .map_err(sql)?;
         report.sessions = 1;

@@ -58,6 +58,10 @@ fn moving(session: &SessionRef, to: Option<EntryNo>) -> Op {
 
 async fn bra_001_appending_to_an_earlier_entry_makes_a_branch(cx: &Context) -> Outcome {
     let mut kit = cx.kit().await?;
+    // A neighbour branches where this one does not.
+    let beside = kit.create("beside").await?;
+    kit.append(&beside, vec![user("1"), user("2"), user("3"), user("4"), user("5")]).await?;
+    kit.append(&beside, vec![after(Some(no(1)), "6")]).await?;
     let session = kit.create("s").await?;
     kit.append(&session, vec![user("1"), user("2"), user("3"), user("4")]).await?;
     let trunk = kit.entries(&session).await?;
@@ -88,6 +92,12 @@ async fn bra_001_appending_to_an_earlier_entry_makes_a_branch(cx: &Context) -> O
         "the path after going on with the trunk"
     );
     kit.apply(kit.commit().op(moving(&session, Some(no(6))))).await?;
+    let path = kit.row(&session).await?.path;
+    ensure_eq!(
+        (path.leaf, path.leaf_segment),
+        (Some(no(6)), Some(no(5))),
+        "the leaf and where its segment begins"
+    );
     kit.append(&session, vec![user("8")]).await?;
     ensure_eq!(
         path_to(&kit, &session, PathTo::Leaf).await?,

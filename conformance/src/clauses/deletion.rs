@@ -9,7 +9,7 @@ use turnkeep_core::commit::{Op, Request, RequestId, SessionPatch};
 use turnkeep_core::model::{LeaseName, SessionState};
 use turnkeep_core::query::{OwnerFilter, RecordQuery, RunQuery, SearchQuery, SessionQuery};
 use turnkeep_core::store::PurgeReport;
-use turnkeep_core::{Durability, ErrorKind, SessionRef};
+use turnkeep_core::{Durability, ErrorKind, Payload, SessionRef};
 
 use crate::clause::Kind;
 use crate::context::Context;
@@ -60,6 +60,11 @@ clauses! { ($) deletion_tests;
     }
 }
 
+/// What the host keeps with a session.
+fn meta_of(id: &str) -> Payload {
+    payload(&format!("{{\"of\":\"{id}\"}}"))
+}
+
 /// A session with a row in every table that a session can have rows in.
 async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
     let session = kit.create(id).await?;
@@ -89,7 +94,7 @@ async fn full(kit: &Kit, id: &str) -> Outcome<SessionRef> {
         .op(Op::PutRecord(owned("tool-claims")))
         .op(Op::PatchSession {
             session: session.clone(),
-            patch: SessionPatch { meta: Some(Some(payload("{\"of\":1}"))), ..SessionPatch::default() },
+            patch: SessionPatch { meta: Some(Some(meta_of(id))), ..SessionPatch::default() },
         });
     kit.apply(commit).await?;
     let over = kit.moving(&session, &name("r"), turnkeep_core::model::RunState::Completed);
@@ -107,6 +112,10 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
     let (kit, other) = (cx.kit().await?, cx.kit().await?);
     let session = full(&kit, "s").await?;
     let stays = full(&kit, "stays").await?;
+    for session in [&session, &stays] {
+        let meta = kit.row(session).await?.profile.meta;
+        ensure_eq!(meta, Some(meta_of(session.id.as_str())), "the host's data in {session}");
+    }
     let mark = kit.workspace_mark().await?;
     kit.delete(&session).await?;
     for kit in [&kit, &other] {
@@ -132,7 +141,7 @@ async fn del_001_a_deleted_session_is_gone_from_every_read(cx: &Context) -> Outc
             RunQuery { intent: Some(name("i")), ..every() },
         ] {
             let sessions: Vec<_> = kit.runs(query).await?.into_iter().map(|run| run.session).collect();
-            ensure_eq!(sessions, [stays.clone()], "the sessions of the workspace's runs");
+            ensure_eq!(sessions, vec![stays.clone()], "the sessions of the workspace's runs");
         }
         let keys: Vec<_> =
             kit.records(kit.collection("c")).await?.iter().map(|r| r.key.as_str().to_owned()).collect();
@@ -271,7 +280,7 @@ async fn del_002_a_purge_leaves_no_row_case_52(cx: &Context) -> Outcome {
     }
     ensure_eq!(kit.texts(&stays).await?.len(), 5, "entries of the session that stays");
     let meta = kit.row(&stays).await?.profile.meta;
-    ensure_eq!(meta, Some(payload("{\"of\":1}")), "the host's data in the session that stays");
+    ensure_eq!(meta, Some(meta_of("stays")), "the host's data in the session that stays");
     Ok(())
 }
 

@@ -86,6 +86,9 @@ async fn path(kit: &Kit, session: &SessionRef) -> Outcome<Vec<u32>> {
 
 async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
     let kit = cx.kit().await?;
+    // Another session speaks of a run of the same name; that brings no run into a child.
+    let elder = kit.create("elder").await?;
+    kit.append(&elder, vec![NewEntry { run: Some(name("r2")), ..user("of another") }]).await?;
     let source = parent(&kit).await?;
     let all = kit.walk(kit.every_entry(&source)).await?;
     let before = kit.rows(kit.rows_of(&source)).await?;
@@ -94,6 +97,8 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
         ensure_eq!(kit.walk(kit.every_entry(&child)).await?, all[..at as usize], "entries of a fork at {at}");
         let row = kit.row(&child).await?;
         ensure_eq!(row.state, SessionState::Active, "the state of a sealed fork");
+        let origin = ForkOrigin { kind: ForkKind::Message, boundary: no(at), seed_length: at };
+        ensure_eq!(row.profile.fork, Some(origin), "where a fork at {at} comes from");
         ensure_eq!(row.head, Some(no(at)), "the head of a fork at {at}");
         let messages = all[..at as usize].iter().filter(|entry| entry.kind.as_str() == "message").count();
         ensure_eq!(row.messages as usize, messages, "the message counter of a fork at {at}");
@@ -130,8 +135,11 @@ async fn frk_001_a_fork_is_exactly_the_prefix(cx: &Context) -> Outcome {
     let greeting = turnkeep_core::commit::NewEntry { role: Some(name("assistant")), ..user("good morning") };
     let wordless = NewEntry { text: None, ..user("") };
     let internal = NewEntry { visibility: Visibility::Internal, ..user("nobody reads this") };
-    kit.append(&greeted, vec![greeting, wordless, internal, user("hello")]).await?;
-    for (at, messages, preview) in [(1, 1, None), (2, 2, None), (3, 2, None), (4, 3, Some("hello"))] {
+    let custom = NewEntry { kind: name("custom"), ..user("no message") };
+    kit.append(&greeted, vec![greeting, wordless, internal, custom, user("hello")]).await?;
+    for (at, messages, preview) in
+        [(1, 1, None), (2, 2, None), (3, 2, None), (4, 2, None), (5, 3, Some("hello"))]
+    {
         let child = kit.fork(&greeted, &format!("greeted {at}"), no(at)).await?;
         let row = kit.row(&child).await?;
         ensure_eq!(row.preview.as_deref(), preview, "the preview of a fork at {at}");

@@ -135,7 +135,6 @@ async fn id_003_the_same_id_in_two_workspaces_is_two_things(cx: &Context) -> Out
         world.acquire_as(grant).await?;
         sessions.push(session);
     }
-    let other = worlds[1].snapshot().await?;
     ensure_eq!(worlds[0].texts(&sessions[0]).await?, ["of alpha"], "the words in alpha");
     ensure_eq!(worlds[1].texts(&sessions[1]).await?, ["of beta"], "the words in beta");
     let foreign = worlds[0].store.entries(&worlds[0].committed(&sessions[1])).await;
@@ -149,6 +148,10 @@ async fn id_003_the_same_id_in_two_workspaces_is_two_things(cx: &Context) -> Out
     ensure_eq!(worlds[0].runs(active).await?.len(), 1, "active runs in alpha");
     let counted = SessionQuery { total: true, ..worlds[0].list() };
     ensure_eq!(worlds[0].store.sessions(&counted).await?.total, Some(1), "the total of alpha's sessions");
+    worlds[1].acquire(&sessions[1], cx.lease_ms()).await?;
+    ensure!(worlds[0].lease(&sessions[1]).await?.is_none(), "beta's lease is seen through alpha");
+    let other = worlds[1].snapshot().await?;
+    worlds[0].say(&sessions[0], "more").await?;
     worlds[0].put(put("c", "k", "2")).await?;
     worlds[0].put(put("c", "k2", "2")).await?;
     let unput = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Any };
@@ -181,6 +184,7 @@ async fn id_004_unknown_differs_from_empty(cx: &Context) -> Outcome {
     ensure!(kit.store.records(&owned(empty.clone())).await?.items.is_empty(), "an empty session has records");
     ensure!(kit.lease(&empty).await?.is_none(), "a lease was never taken");
 
+    kit.acquire(&empty, cx.lease_ms()).await?;
     let over = kit.create("again").await?;
     kit.delete(&over).await?;
     kit.create("again").await?;

@@ -200,6 +200,11 @@ async fn lim_002_empty_differs_from_absent(cx: &Context) -> Outcome {
         kit.apply(kit.commit().op(Op::PatchSession { session: session.clone(), patch })).await?;
         ensure_eq!(kit.row(&session).await?.profile.cwd, value, "a directory that was set");
     }
+    // Set by somebody who has not read the session yet, to what another session has.
+    let patch = SessionPatch { meta: Some(Some(payload("null"))), ..SessionPatch::default() };
+    let stranger = cx.kit().await?;
+    stranger.apply(stranger.commit().op(Op::PatchSession { session: session.clone(), patch })).await?;
+    ensure_eq!(kit.row(&session).await?.profile.meta, Some(payload("null")), "the host's data that was set");
     Ok(())
 }
 

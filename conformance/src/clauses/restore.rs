@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use turnkeep_core::commit::{Fence, LeaseGrant, Op, Put, SessionPatch, Takeover};
 use turnkeep_core::model::{Entry, Event, Row, SessionRow, SessionState};
 use turnkeep_core::query::{
-    EntryQuery, Mark, OwnerFilter, PathTo, RecordQuery, RunQuery, Scope, SearchQuery, SessionQuery,
+    AudienceFilter, EntryQuery, Mark, OwnerFilter, PathTo, RecordQuery, RunQuery, Scope, SearchQuery,
+    SessionQuery,
 };
 use turnkeep_core::rules::fold_row;
 use turnkeep_core::{Durability, ErrorKind, Expect, SessionRef};
@@ -131,7 +132,9 @@ async fn hidden(cx: &Context, kit: &Kit, session: &SessionRef) -> Outcome {
     let counted = SessionQuery { total: true, ..kit.list() };
     ensure_eq!(kit.store.sessions(&counted).await?.total, Some(0), "the total of sessions");
     if cx.manifest.capabilities.search {
-        let hits = kit.store.search(&SearchQuery::new(kit.workspace.clone(), "two")).await?;
+        let audience = AudienceFilter::Any;
+        let anywhere = SearchQuery { audience, ..SearchQuery::new(kit.workspace.clone(), "two") };
+        let hits = kit.store.search(&anywhere).await?;
         ensure_eq!(hits.items.len(), 0, "what search finds");
     }
     Ok(())
