@@ -152,6 +152,7 @@ async fn id_003_the_same_id_in_two_workspaces_is_two_things(cx: &Context) -> Out
     ensure!(worlds[0].lease(&sessions[1]).await?.is_none(), "beta's lease is seen through alpha");
     let other = worlds[1].snapshot().await?;
     worlds[0].say(&sessions[0], "more").await?;
+    worlds[1].unchanged(&other, "words in alpha").await?;
     worlds[0].put(put("c", "k", "2")).await?;
     worlds[0].put(put("c", "k2", "2")).await?;
     let unput = Op::DeleteRecord { collection: name("c"), key: name("k"), owner: None, expect: Expect::Any };
