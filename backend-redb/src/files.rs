@@ -28,27 +28,6 @@ pub(crate) fn is_absent(path: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Removes what a killed process left unfinished beside `path`. Whoever is still at it holds a lock.
-pub(crate) fn tidy(path: &Path) {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-    let Ok(files) = fs::read_dir(folder) else { return };
-    for left in files.flatten() {
-        let (found, name) = (left.file_name(), name.as_encoded_bytes());
-        let middle = found
-            .as_encoded_bytes()
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_suffix(b".unfinished"))
-            .and_then(|rest| rest.strip_prefix(b"."));
-        let ours = middle.is_some_and(|bits| bits.len() == 16 && bits.iter().all(u8::is_ascii_hexdigit));
-        if ours
-            && let Ok(file) = File::open(left.path())
-            && file.try_lock().is_ok()
-        {
-            let _ = fs::remove_file(left.path());
-        }
-    }
-}
-
 /// A store that this process has open, until its file is given back.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {

@@ -10,7 +10,7 @@ use turnkeep_core::{Capabilities, Durability as Promise, Error, ErrorKind, Owner
 use crate::database::Database;
 use crate::error::{self, contained};
 use crate::files::{self, Locked};
-use crate::medium::{Disk, FileMedium, Syncs};
+use crate::medium::{Disk, FileMedium, Look, Syncs};
 use crate::options::{Media, RedbOptions};
 use crate::probe;
 use crate::read::{newest_activity, read_workspace};
@@ -55,7 +55,8 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
     }
     let last_activity = database.read(last_activity)?;
     let owners = locked.gate.owners.clone();
-    let writer = Writer::new(Arc::clone(&database), options.clock.clone(), owners, last_activity);
+    let (clock, damaged) = (options.clock.clone(), options.damaged);
+    let writer = Writer::new(Arc::clone(&database), clock, owners, last_activity, damaged);
     let mut settings = CommitterOptions::new("turnkeep-write");
     settings.busy = options.busy_timeout;
     settings.group = options.group;
@@ -75,14 +76,22 @@ fn open_engine(options: &RedbOptions, locked: &Arc<Locked>, syncs: &Arc<Syncs>) 
     if let Some(progress) = options.progress.clone() {
         builder.set_repair_callback(move |session| progress(session.progress()));
     }
+    let medium = options.media.of(&locked.path, file);
+    if options.damaged {
+        // What the engine mends when it opens a file would go over what is to be saved.
+        let look = Look::new(Arc::from(medium));
+        let look =
+            look.map_err(|error| Error::io("cannot read the file of the store", &locked.path, error))?;
+        return builder.create_with_backend(look).map_err(error::database);
+    }
     // The lock is given back by whoever knows that all is over: the database, or the opening that failed.
-    let disk = Disk::counted(options.media.of(&locked.path, file), Arc::clone(syncs));
+    let disk = Disk::counted(medium, Arc::clone(syncs));
     builder.create_with_backend(disk).map_err(error::database)
 }
 
 /// Makes a store whole under another name and gives it its own then, so that no kill leaves half of one.
 fn create(path: &Path, media: &Media) -> Result<()> {
-    files::tidy(path);
+    place::tidy(path);
     // Whoever was first has made it: it is opened like any other.
     place::make_whole(&media.files, path, |unfinished| make(unfinished, media)).map(drop)
 }
@@ -172,7 +181,7 @@ pub(crate) fn reads_well<T>(
     probe::look(file, path, false)?;
     probe::check_pages(file, path)?;
     let clone = file.try_clone().map_err(|error| Error::io("cannot read the copy", path, error))?;
-    let look = crate::medium::Look::new(Arc::new(FileMedium(clone)))
+    let look = Look::new(Arc::new(FileMedium(clone)))
         .map_err(|error| Error::io("cannot read the copy", path, error))?;
     contained(|| {
         let engine = redb::Builder::new().create_with_backend(look).map_err(error::database)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::limits::{GROUP_COMMITS, Limits};
-use turnkeep_core::local::{Files, aside};
+use turnkeep_core::local::{Files, LONGEST_WAIT, aside};
 use turnkeep_core::{Clock, Result, SystemClock};
 
 use crate::RedbStore;
@@ -92,7 +92,7 @@ impl RedbOptions {
     /// closing. A store that somebody else has is `Busy` at once.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
@@ -157,7 +157,8 @@ impl RedbOptions {
     }
 
     /// Opens a file also when a first look finds it damaged, to read what is left of it. What is damaged still answers
-    /// `Corrupt` where it is met.
+    /// `Corrupt` where it is met. Nothing is written to it: a commit is refused (`ReadOnly`), and what the engine mends
+    /// when it opens the file stays in memory.
     #[must_use]
     pub fn damaged(mut self, damaged: bool) -> Self {
         self.damaged = damaged;

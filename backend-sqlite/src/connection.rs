@@ -38,13 +38,18 @@ pub(crate) fn open(path: &Path, options: &SqliteOptions, write: bool) -> Result<
     let conn = opened.map_err(|error| sql(error).with("path", path.display()))?;
     conn.busy_timeout(options.busy_timeout).map_err(sql)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    if options.damaged {
+        // Otherwise nothing is read of a file that lost its end.
+        conn.pragma_update(None, "writable_schema", true).map_err(sql)?;
+    }
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(conn)
 }
 
 /// Settings of every connection: nothing in the file may call or change what it should not.
-fn harden(conn: &Connection) -> rusqlite::Result<()> {
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+fn harden(conn: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    // It would take back what `open` allows for a damaged file, of which no connection may write anything.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, !options.damaged)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
@@ -59,7 +64,11 @@ fn harden(conn: &Connection) -> rusqlite::Result<()> {
 /// Prepares an accepted connection for writing.
 pub(crate) fn prepare_writer(conn: &Connection, options: &SqliteOptions) -> Result<()> {
     let prepare = || -> rusqlite::Result<()> {
-        harden(conn)?;
+        harden(conn, options)?;
+        if options.damaged {
+            // Nothing of it is changed, and its log stays what it is.
+            return conn.pragma_update(None, "query_only", true);
+        }
         conn.pragma_update(None, "synchronous", options.synchronous.pragma())?;
         conn.pragma_update(None, "cache_size", -32_000)?;
         conn.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
@@ -80,7 +89,7 @@ pub(crate) fn prepare_writer(conn: &Connection, options: &SqliteOptions) -> Resu
 pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
     let conn = open(path, options, false)?;
     let prepare = || -> rusqlite::Result<()> {
-        harden(&conn)?;
+        harden(&conn, options)?;
         conn.pragma_update(None, "cache_size", -16_000)?;
         conn.pragma_update(None, "query_only", true)?;
         // The first statement reads the tables, so that an unreadable store is found now.

@@ -169,8 +169,7 @@ impl Upgrade<'_> {
             Found::Older(format) => format,
             Found::Ours | Found::Empty => return Ok(()),
         };
-        // What is opened to be saved is saved as it is.
-        let before = if self.options.damaged { BTreeMap::new() } else { counts(conn)? };
+        let before = counts(conn)?;
         self.backup = Some(self.back_up(&before)?);
         if mutant::is("sqlite/version-before-the-tables") {
             conn.pragma_update(None, "user_version", FORMAT).map_err(sql)?;
@@ -285,9 +284,8 @@ impl Upgrade<'_> {
         self.report(UpgradeStep::CheckBackup, 0.0);
         let state: rusqlite::Result<String> = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
         let state = state.unwrap_or_else(|error| error.to_string());
-        let alike = || Ok::<_, Error>(state == "ok" && counts(&copy)? == *rows);
         let whole =
-            probe::inspect(&copy, to)? == Found::Older(self.from) && (self.options.damaged || alike()?);
+            probe::inspect(&copy, to)? == Found::Older(self.from) && state == "ok" && counts(&copy)? == *rows;
         if !whole {
             return Err(Error::new(
                 ErrorKind::Corrupt,

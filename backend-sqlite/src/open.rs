@@ -60,6 +60,11 @@ fn accepted(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result
                 return Ok((conn, Journal::Wal));
             }
             // A database in the making, a restored backup, or a log that cannot be used here.
+            // What is left of a damaged one is read as it lies there: in its journal and its format.
+            Ok(Found::Ours | Found::Older(_)) if options.damaged => {
+                let journal = connection::journal(&conn).map_err(sql)?;
+                return Ok((conn, journal));
+            }
             Ok(_) => {}
             Err(error) if wal_is_impossible(&error) => {}
             Err(error) => return Err(error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_core::limits::{GROUP_COMMITS, Limits};
-use turnkeep_core::local::{Files, aside};
+use turnkeep_core::local::{Files, LONGEST_WAIT, aside};
 use turnkeep_core::{Clock, Durability, Result, SystemClock};
 
 use crate::SqliteStore;
@@ -87,10 +87,10 @@ impl SqliteOptions {
         self
     }
 
-    /// How long to wait for others before `Busy`: at opening, and in a commit that names no time itself.
+    /// How long to wait for others before `Busy`: at opening, and in a commit that names no time itself. A day at most.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
@@ -162,8 +162,9 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens a database also when a first look finds it damaged, to read what is left of it. What is damaged still
-    /// answers `Corrupt` where it is met.
+    /// Opens a database also when a first look finds it damaged, or cut off, to read what is left of it. What is damaged
+    /// still answers `Corrupt` where it is met. Nothing is written to it: a commit is refused (`ReadOnly`), an older
+    /// format is not upgraded, and what is in the log stays there.
     #[must_use]
     pub fn damaged(mut self, damaged: bool) -> Self {
         self.damaged = damaged;

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use redb::{Durability, ReadTransaction, ReadableTable, ReadableTableMetadata};
-use turnkeep_core::local::backup;
+use turnkeep_core::local::{backup, place};
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error;
-use crate::files;
 use crate::medium::Disk;
 use crate::open::{fill, reads_well};
 use crate::options::Media;
@@ -17,7 +16,7 @@ use crate::tables::{self, META, Table};
 const STEP_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn backup(from: &ReadTransaction, media: &Media, to: &Path) -> Result<()> {
-    files::tidy(to);
+    place::tidy(to);
     backup::make(&media.files, to, |unfinished| copy(from, media, unfinished))
 }
 

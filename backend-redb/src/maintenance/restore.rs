@@ -8,7 +8,7 @@ use turnkeep_core::local::{place, random_owner};
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use super::verify;
-use crate::files::{self, Locked};
+use crate::files::Locked;
 use crate::open::reads_well;
 use crate::options::RedbOptions;
 
@@ -25,7 +25,7 @@ fn restore_steps(options: &RedbOptions, from: &Path, keep: Option<&Path>) -> Res
         Some(_) => Some(Locked::take(&to, random_owner()?, options.busy_timeout)?),
         None => None,
     };
-    files::tidy(&to);
+    place::tidy(&to);
     let verify = |copy: &File, path: &Path| {
         // Says to a tidying neighbour that somebody is at it.
         let _ = copy.try_lock();

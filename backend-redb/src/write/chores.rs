@@ -39,7 +39,7 @@ impl Chores {
 impl Writer {
     /// Chores of the moment. A chore that fails is tried again later. Answers whether more is to be done.
     pub(super) fn keep_house(&mut self, idle: bool) -> bool {
-        if self.poisoned.is_some() {
+        if self.may_write().is_err() {
             return false;
         }
         self.chores.rounds = self.chores.rounds.wrapping_add(1);
@@ -88,7 +88,7 @@ impl Writer {
     /// # Errors
     /// `Busy` while long work reads the store, and whatever the engine answers.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        self.check_poison()?;
+        self.may_write()?;
         if mutant::is("redb/compacts-nothing") {
             return Ok(());
         }

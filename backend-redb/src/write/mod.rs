@@ -36,6 +36,8 @@ pub(crate) struct Writer {
     /// How many syncs had failed when it began.
     syncs_failed: u64,
     chores: Chores,
+    /// Opened only to read what is left.
+    damaged: bool,
     /// Why no more may be written.
     poisoned: Option<Error>,
 }
@@ -55,6 +57,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
         owners: Handles,
         last_activity: u64,
+        damaged: bool,
     ) -> Self {
         Self {
             database,
@@ -66,11 +69,19 @@ impl Writer {
             dirty: false,
             syncs_failed: 0,
             chores: Chores::default(),
+            damaged,
             poisoned: None,
         }
     }
 
-    fn check_poison(&self) -> Result<()> {
+    /// Whether anything may be written at all.
+    fn may_write(&self) -> Result<()> {
+        if self.damaged && !mutant::is("redb/writes-to-what-is-damaged") {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store was opened to read what is left of it, so nothing is written to it",
+            ));
+        }
         match &self.poisoned {
             Some(_) if mutant::is("redb/poison-not-looked-at") => Ok(()),
             Some(error) => Err(Error::new(
@@ -83,7 +94,7 @@ impl Writer {
     }
 
     fn open_transaction(&mut self) -> Result<()> {
-        self.check_poison()?;
+        self.may_write()?;
         self.syncs_failed = self.database.syncs().1;
         let begun = match self.begin_engine() {
             Err(error) if self.database.syncs().1 != self.syncs_failed => {

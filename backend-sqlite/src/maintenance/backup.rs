@@ -4,15 +4,19 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use turnkeep_core::local::owner::private;
-use turnkeep_core::local::{Files, backup};
+use turnkeep_core::local::{Files, backup, place};
 use turnkeep_core::{Error, ErrorKind, Result};
 
 use crate::error::sql;
 use crate::probe::{self, Found};
 
 pub(super) fn backup(conn: &Connection, files: &Files, to: &Path) -> Result<()> {
+    place::tidy(to);
     backup::make(files, to, |unfinished| {
-        files.create(unfinished).map_err(|error| Error::io("cannot create the backup", unfinished, error))?;
+        let create = files.create(unfinished);
+        let file = create.map_err(|error| Error::io("cannot create the backup", unfinished, error))?;
+        // Says to a tidying neighbour that somebody is at it.
+        let _ = file.try_lock();
         fill(conn, files, unfinished)
     })
 }

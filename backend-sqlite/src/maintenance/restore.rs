@@ -1,6 +1,7 @@
 //! Puts a backup in the place of a store, whole or not at all.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
@@ -16,6 +17,9 @@ use crate::error::sql;
 use crate::files::Files;
 use crate::options::SqliteOptions;
 use crate::probe::{self, Found};
+
+/// What every database file begins with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
 pub(crate) fn restore(options: &SqliteOptions, from: &Path, keep: Option<&Path>) -> Result<()> {
     restore_steps(options, from, keep).map_err(|error| error.with_operation("restore"))
@@ -40,12 +44,24 @@ fn restore_steps(options: &SqliteOptions, from: &Path, keep: Option<&Path>) -> R
         Err(_) => move_log_along(&files, keep).map(|()| None),
     };
     let restore = Restore { files: &options.files, from, to: &files.db, keep, engine: "SQLite" };
-    restore.put(|_, copy| check(copy), shut)
+    place::tidy(&files.db);
+    let verify = |file: &fs::File, copy: &Path| {
+        // Says to a tidying neighbour that somebody is at it.
+        let _ = file.try_lock();
+        check(copy)
+    };
+    restore.put(verify, shut)
 }
 
 /// A backup is one whole file.
 fn check_source(from: &Path) -> Result<()> {
-    backup::open(from)?;
+    // Not asked of the engine, which knows no difference between another file and a damaged one.
+    let mut start = Vec::new();
+    let read = backup::open(from)?.take(MAGIC.len() as u64).read_to_end(&mut start);
+    read.map_err(|error| Error::io("cannot read the backup", from, error))?;
+    if start != MAGIC {
+        return Err(backup::none(from, "SQLite"));
+    }
     if fs::metadata(place::beside(from, "-wal")).is_ok_and(|log| log.len() > 0) {
         return Err(Error::new(
             ErrorKind::Invalid,

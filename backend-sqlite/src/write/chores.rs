@@ -54,7 +54,7 @@ impl Writer {
     /// Chores of the moment. A chore that fails is tried again later; one whose outcome is unknown poisons the
     /// writer. Answers whether more is to be done.
     pub(super) fn keep_house(&mut self, idle: bool) -> bool {
-        if self.poisoned.is_some() {
+        if self.may_write().is_err() {
             return false;
         }
         let enough = if idle { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_BUSY };
@@ -155,7 +155,7 @@ impl Writer {
 
     /// Brings the index for searches further by a slice. Answers whether more is to be done.
     pub(super) fn index_slice(&mut self) -> bool {
-        if self.poisoned.is_some() {
+        if self.may_write().is_err() {
             return false;
         }
         let mut work = self.chores.index.hand_over();
@@ -174,7 +174,10 @@ impl Writer {
     /// moment and unless somebody else is writing.
     pub(super) fn index_at_the_end(&mut self) {
         let until = Instant::now() + index::AT_THE_END;
-        if !self.chores.index.is_worth_the_end(&self.conn) || !self.chores.turn.try_lock().unwrap_or(false) {
+        if self.may_write().is_err()
+            || !self.chores.index.is_worth_the_end(&self.conn)
+            || !self.chores.turn.try_lock().unwrap_or(false)
+        {
             return;
         }
         while self.index_slice() && Instant::now() < until {}

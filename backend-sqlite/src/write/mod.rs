@@ -44,6 +44,8 @@ pub(crate) struct Writer {
     /// Frames in the write-ahead log after the last commit.
     log_pages: Arc<AtomicI32>,
     chores: Chores,
+    /// Opened only to read what is left.
+    damaged: bool,
     /// Why nothing may be written any more.
     poisoned: Option<Error>,
 }
@@ -85,13 +87,32 @@ impl Writer {
             last_activity: 0,
             dirty: false,
             log_pages,
-            chores: Chores::new(turn, options.search_index && !options.damaged),
+            chores: Chores::new(turn, options.search_index),
+            damaged: options.damaged,
             poisoned: None,
         })
     }
 
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.conn
+    }
+
+    /// Whether anything may be written at all.
+    fn may_write(&self) -> Result<()> {
+        if self.damaged && !mutant::is("sqlite/writes-to-what-is-damaged") {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store was opened to read what is left of it, so nothing is written to it",
+            ));
+        }
+        match &self.poisoned {
+            Some(error) => Err(Error::new(
+                ErrorKind::Poisoned,
+                "an earlier write failed in a way that leaves its outcome open; reopen the store",
+            )
+            .with_source(error.to_string())),
+            None => Ok(()),
+        }
     }
 
     fn execute(&self, text: &str) -> rusqlite::Result<()> {
@@ -152,13 +173,7 @@ impl Writer {
 
 impl Engine for Writer {
     fn begin(&mut self, deadline: Instant) -> Result<()> {
-        if let Some(error) = &self.poisoned {
-            return Err(Error::new(
-                ErrorKind::Poisoned,
-                "an earlier write failed in a way that leaves its outcome open; reopen the store",
-            )
-            .with_source(error.to_string()));
-        }
+        self.may_write()?;
         let left = deadline.saturating_duration_since(Instant::now());
         // A wait of nothing would answer busy without a look.
         self.conn.busy_timeout(left.max(Duration::from_millis(1))).map_err(sql)?;
@@ -211,7 +226,7 @@ impl Engine for Writer {
     }
 
     fn rests_after(&self) -> Option<Duration> {
-        if self.poisoned.is_some() { None } else { self.chores.index.wanted_after() }
+        self.may_write().ok().and_then(|()| self.chores.index.wanted_after())
     }
 
     fn rest(&mut self) -> bool {
@@ -223,7 +238,7 @@ impl Engine for Writer {
         // Whoever closes last empties the log; the engine does that itself when the connection goes.
         self.owner_lock = None;
         self.sweep_owners();
-        let checkpoint = if self.poisoned.is_none() { self.checkpoint() } else { Ok(()) };
+        let checkpoint = if self.may_write().is_ok() { self.checkpoint() } else { Ok(()) };
         self.conn.flush_prepared_statement_cache();
         checkpoint
     }

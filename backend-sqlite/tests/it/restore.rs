@@ -153,7 +153,7 @@ fn what_is_no_whole_backup_is_refused_and_nothing_is_changed() {
                 "words",
                 b"my own words, much longer than any header of a database would ever be, over and over again",
             ),
-            ErrorKind::Corrupt,
+            ErrorKind::Invalid,
         ),
         (file("half", &whole[..whole.len() / 2]), ErrorKind::Corrupt),
         (folder.path().to_owned(), ErrorKind::Invalid),

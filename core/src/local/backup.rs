@@ -112,8 +112,14 @@ impl Restore<'_> {
         let copy = self.files.copy(self.from, unfinished);
         let copy = copy.map_err(|error| Error::io("cannot copy the backup", self.from, error))?;
         // The copy is what is looked at: nobody changes that one.
-        let sound = verify(&copy, unfinished).and_then(no_damage);
-        sound.map_err(|error| self.about_backup(error))?;
+        let report = verify(&copy, unfinished).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => none(self.from, self.engine),
+            ErrorKind::Corrupt => damaged(self.from).with_source(error),
+            _ => error.with("backup", self.from.display()),
+        })?;
+        if let Some(damage) = report.damage.into_iter().next() {
+            return Err(damaged(self.from).with("place", damage.place).with("what", damage.what));
+        }
         let Some(keep) = self.keep else {
             let published = self.files.publish(unfinished, self.to);
             let published = published.map_err(|error| Error::io("cannot name the store", self.to, error))?;
@@ -129,26 +135,16 @@ impl Restore<'_> {
             .replace(unfinished, self.to, keep)
             .map_err(|error| Error::io("cannot put the backup in the place of the store", self.to, error))
     }
-
-    fn about_backup(&self, error: Error) -> Error {
-        let error = match error.kind() {
-            ErrorKind::Invalid => Error::new(
-                ErrorKind::Invalid,
-                format!("the file is no backup of a {} store; nothing was changed", self.engine),
-            ),
-            _ => error,
-        };
-        error.with("backup", self.from.display())
-    }
 }
 
-fn no_damage(report: VerifyReport) -> Result<()> {
-    match report.damage.into_iter().next() {
-        None => Ok(()),
-        Some(damage) => {
-            let message =
-                "the backup is damaged, and nothing was changed; restore another, or repair this one";
-            Err(Error::new(ErrorKind::Corrupt, message).with("place", damage.place).with("what", damage.what))
-        }
-    }
+fn damaged(from: &Path) -> Error {
+    let message = "the backup is damaged, and nothing was changed; restore another, or repair this one";
+    Error::new(ErrorKind::Corrupt, message).with("backup", from.display())
+}
+
+/// The refusal of a file that is no backup of a store of an engine, as a person calls it.
+#[must_use]
+pub fn none(from: &Path, engine: &str) -> Error {
+    let message = format!("the file is no backup of a {engine} store; nothing was changed");
+    Error::new(ErrorKind::Invalid, message).with("backup", from.display())
 }

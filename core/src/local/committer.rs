@@ -124,9 +124,12 @@ impl<E: Engine> GroupCommitter<E> {
     }
 }
 
-/// An instant cannot be arbitrarily far away; a day is patience enough for anybody.
+/// The longest wait there is: no instant and no engine knows one that is arbitrarily far away, and a day is patience
+/// enough for anybody.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
 fn deadline(wait: Duration) -> Instant {
-    Instant::now() + wait.min(Duration::from_secs(24 * 60 * 60))
+    Instant::now() + wait.min(LONGEST_WAIT)
 }
 
 fn unknown(message: &str) -> Error {

@@ -18,7 +18,7 @@ mod write_lock;
 
 pub use aside::aside;
 pub use at_hand::{SessionsAtHand, StoredSession};
-pub use committer::{CommitterOptions, GroupCommitter};
+pub use committer::{CommitterOptions, GroupCommitter, LONGEST_WAIT};
 pub use engine::{CommitFailure, Engine};
 pub use facts::{FactSource, gather};
 pub use files::{FileAct, FileWatch, Files};

@@ -1,7 +1,7 @@
 //! Where the file of a store lies, and what can be told before an engine looks at it.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -84,12 +84,43 @@ pub fn beside(path: &Path, suffix: impl AsRef<OsStr>) -> PathBuf {
     name.into()
 }
 
-/// A name beside `path` that nobody else uses, for what is not whole yet.
+/// A name beside `path` that nobody else uses, for what is not whole yet. Whoever makes it holds a lock on it, so that
+/// [`tidy`] lets it be.
 ///
 /// # Errors
 /// `Io` when the operating system gives no random bits.
 pub fn unfinished(path: &Path) -> Result<PathBuf> {
-    Ok(beside(path, format!(".{:016x}.unfinished", random_bits()?)))
+    Ok(beside(path, format!(".{:016x}{UNFINISHED}", random_bits()?)))
+}
+
+/// Removes what killed processes left unfinished beside `path`, and the journals of that.
+pub fn tidy(path: &Path) {
+    let Some(name) = path.file_name() else { return };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(files) = fs::read_dir(folder) else { return };
+    for left in files.flatten() {
+        let left = left.path();
+        let Some(base) = unfinished_file(&left, name) else { continue };
+        let nobody_is_at_it = match File::open(base) {
+            Ok(file) => file.try_lock().is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if nobody_is_at_it {
+            let _ = fs::remove_file(&left);
+        }
+    }
+}
+
+/// What an unfinished file ends with.
+const UNFINISHED: &str = ".unfinished";
+
+/// The unfinished file that a file belongs to, if it is to become `name`.
+fn unfinished_file(file: &Path, name: &OsStr) -> Option<PathBuf> {
+    let found = file.file_name()?.to_str()?;
+    let base = found.strip_suffix("-journal").unwrap_or(found);
+    let bits = base.strip_prefix(name.to_str()?)?.strip_suffix(UNFINISHED)?.strip_prefix('.')?;
+    let ours = bits.len() == 16 && bits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ours.then(|| file.with_file_name(base))
 }
 
 /// Makes a file that is whole or not there at all: `make` does so under a name of its own, and only then it gets the
@@ -109,4 +140,32 @@ pub fn make_whole(files: &Files, path: &Path, make: impl FnOnce(&Path) -> Result
         let _ = files.remove(&unfinished);
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_is_at_any_more_is_tidied_up_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("t");
+        let (dead, alive) = (unfinished(&to).unwrap(), unfinished(&to).unwrap());
+        let journal = |path: &Path| PathBuf::from(format!("{}-journal", path.display()));
+        let others = ["t", "t.backup", "t.unfinished", "tt.0123456789abcdef.unfinished"];
+        for path in [&dead, &alive, &journal(&dead), &journal(&alive)] {
+            fs::write(path, "half").unwrap();
+        }
+        let orphan = journal(&unfinished(&to).unwrap());
+        fs::write(&orphan, "").unwrap();
+        for name in others {
+            fs::write(folder.path().join(name), "whole").unwrap();
+        }
+        let at_work = File::open(&alive).unwrap();
+        at_work.try_lock().unwrap();
+        tidy(&to);
+        assert!(!dead.exists() && !journal(&dead).exists() && !orphan.exists());
+        assert!(alive.exists() && journal(&alive).exists());
+        assert!(others.iter().all(|name| folder.path().join(name).exists()));
+    }
 }

@@ -177,7 +177,7 @@ impl Line {
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, "the write lock cannot be taken")
+    Error::new(ErrorKind::of_io(&error), "the write lock cannot be taken")
         .with("file", path.display())
         .with_source(error)
 }

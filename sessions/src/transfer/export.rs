@@ -117,5 +117,6 @@ impl<W: Write> Out<'_, W> {
 }
 
 fn write_failed(error: io::Error) -> Error {
-    Error::new(ErrorKind::Io, "the export cannot be written").with_source(error).with_operation("export")
+    let kind = ErrorKind::of_io(&error);
+    Error::new(kind, "the export cannot be written").with_source(error).with_operation("export")
 }

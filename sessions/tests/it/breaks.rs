@@ -221,6 +221,12 @@ const BREAKS: &[Break] = &[
         "salvage/ends-at-the-first-damage",
         "salvage::case_59_a_damaged_value_of_redb_is_named_and_the_rest_is_saved",
     ),
+    of(
+        "X6",
+        "sqlite/writes-to-what-is-damaged",
+        "damaged::a_sqlite_store_opened_as_damaged_is_only_read_and_keeps_its_log",
+    ),
+    of("X6", "redb/writes-to-what-is-damaged", "damaged::a_redb_store_opened_as_damaged_is_only_read"),
 ];
 
 #[test]

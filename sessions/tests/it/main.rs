@@ -19,6 +19,7 @@ mod capabilities;
 mod cases;
 mod claims;
 mod copy;
+mod damaged;
 mod entries;
 mod fault_store;
 mod faults;
