@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::open::Stores;
+
 const EXAMPLES: &str = "\
 Examples:
   turnkeep chat --say \"hello\"                begin a session
@@ -58,6 +60,9 @@ pub(crate) struct Global {
     /// Hide common secrets (keys, tokens, passwords) in all that this command stores
     #[arg(long, global = true, env = "TURNKEEP_REDACT", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) redact: bool,
+    /// What a command has opened, to be closed at its end.
+    #[arg(skip)]
+    pub(crate) stores: Stores,
 }
 
 impl Global {
@@ -200,8 +205,8 @@ pub(crate) struct CopyStore {
 }
 
 const COPY_EXAMPLE: &str = "\
-Where the store of a workspace is, `turnkeep workspace show` says. A copy that was cut short is begun again with the
-same command, and goes on where it stopped.";
+Where the store of a workspace is, `turnkeep workspace show` says. A copy that was cut short is begun again \
+with the same command, and goes on where it stopped.";
 
 /// `turnkeep store backup`
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! What went wrong, as a person reads it: what failed, what to do, a code. One or two lines.
 
+use std::any::Any;
 use std::error::Error as _;
 use std::io::{self, IsTerminal, Write};
 
@@ -56,6 +57,25 @@ impl Failure {
     /// Something of this program or of the machine failed.
     pub(crate) fn program(message: impl Into<String>) -> Self {
         Self::told(exit::FAILED, message)
+    }
+
+    /// A panic.
+    pub(crate) fn of_this_program(fault: &(dyn Any + Send)) -> Self {
+        let text = fault.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let said = text.or_else(|| fault.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let message = format!("this program has a fault, and ended: {said}");
+        Self::program(message).hint("what was acknowledged is kept; please report what you did")
+    }
+
+    /// The operating system refused something; `what` says what.
+    pub(crate) fn io(what: &str, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::PermissionDenied => exit::READ_ONLY,
+            _ => exit::of(ErrorKind::of_io(error)),
+        };
+        // What is wrapped around the answer names a temporary file, of which nobody knows.
+        let why = if error.get_ref().is_some() { error.kind().to_string() } else { error.to_string() };
+        Self::told(code, format!("{what}: {why}"))
     }
 
     /// Ends with this exit code and this message.
@@ -161,6 +181,6 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::ClosedPipe;
         }
-        Self::program(format!("the output cannot be written: {error}"))
+        Self::io("the output cannot be written", &error)
     }
 }

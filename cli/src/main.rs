@@ -9,6 +9,7 @@ mod output;
 mod pick;
 mod provider;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -25,7 +26,12 @@ fn main() -> ExitCode {
         }
     };
     let json = line.global.json;
-    match run(line) {
+    // A person reads what to do, and a trace only if asked for. Threads of a store answer their fault themselves.
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        panic::set_hook(Box::new(|_| {}));
+    }
+    let done = panic::catch_unwind(AssertUnwindSafe(|| run(line)));
+    match done.unwrap_or_else(|fault| Err(Failure::of_this_program(fault.as_ref()))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             failure.tell(json);
@@ -55,9 +61,13 @@ fn run(line: CommandLine) -> Outcome<u8> {
         .build()
         .map_err(|error| Failure::program(format!("the program cannot start: {error}")))?;
     let mut out = Out::new(line.global.json);
-    let code = runtime.block_on(commands::run(&line.global, line.command, &mut out))?;
-    out.flush()?;
+    let done = runtime.block_on(async {
+        let done = commands::run(&line.global, line.command, &mut out).await;
+        let shown = out.flush();
+        line.global.stores.close().await;
+        done.and_then(|code| shown.map(|()| code))
+    });
     // A thread that still waits for a line of standard input must not keep the program.
     runtime.shutdown_background();
-    Ok(code)
+    done
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use turnkeep::redact::CommonSecrets;
@@ -84,10 +84,14 @@ impl Url {
         }
     }
 
-    /// Whether two names lead to one file.
+    /// Whether two names lead to one file, over links of either kind.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
-        let real = |url: &Self| url.path().and_then(|path| path.canonicalize().ok());
-        self.path() == other.path() || real(self).is_some_and(|path| Some(path) == real(other))
+        match (self.path(), other.path()) {
+            (Some(one), Some(two)) => {
+                one == two || identity(one).is_some_and(|file| Some(file) == identity(two))
+            }
+            (one, two) => one == two,
+        }
     }
 
     /// Opens it; also one that a first look finds damaged, if `damaged` says so. One of an older version is brought up
@@ -105,16 +109,18 @@ impl Url {
         damaged: bool,
         upgrades: &Upgrades,
     ) -> Outcome<Arc<dyn Store>> {
-        match self {
+        let store: Arc<dyn Store> = match self {
             Self::Sqlite(path) => {
                 let options = sqlite(path, global.wait()).damaged(damaged).on_upgrade(upgrades.watch());
                 let opened = options.open().await;
                 upgrades.end();
-                accepted(opened)
+                accepted(opened)?
             }
-            Self::Redb(path) => accepted(RedbOptions::new(path).damaged(damaged).open().await),
-            Self::Memory => Ok(Arc::new(MemoryStore::new())),
-        }
+            Self::Redb(path) => accepted(RedbOptions::new(path).damaged(damaged).open().await)?,
+            Self::Memory => Arc::new(MemoryStore::new()),
+        };
+        global.stores.note(&store);
+        Ok(store)
     }
 
     /// Puts a backup in its place; see `SqliteOptions::restore`.
@@ -132,11 +138,50 @@ impl Url {
     }
 }
 
+/// The stores that a command has opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stores(Arc<Mutex<Vec<Arc<dyn Store>>>>);
+
+impl Stores {
+    fn note(&self, store: &Arc<dyn Store>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(store));
+    }
+
+    /// Closes them: the log goes into the database, and the index for searches catches up.
+    pub(crate) async fn close(&self) {
+        let stores = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for store in stores {
+            // What a command did was acknowledged before, so that this fails takes nothing of it back.
+            let _ = store.close().await;
+        }
+    }
+}
+
+/// What one file is known by, whatever it is called.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
+    path.canonicalize().ok()
+}
+
 /// The store of `--store`, else the workspace's own; not opened.
 pub(crate) async fn place(global: &Global) -> Outcome<Url> {
     match &global.store {
         Some(url) => Url::parse("--store", url),
         None => Ok(Url::Sqlite(locate(global).await?.database())),
+    }
+}
+
+/// Refuses a store that was named and is not there: a command that only looks makes none.
+pub(crate) fn named_must_exist(global: &Global) -> Outcome<()> {
+    match &global.store {
+        Some(url) => Url::parse("--store", url)?.must_exist(),
+        None => Ok(()),
     }
 }
 

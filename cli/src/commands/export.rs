@@ -80,9 +80,7 @@ fn is_closed_pipe(error: &turnkeep::Error) -> bool {
 
 /// Writes beside the file first, so that it is there whole or not at all. Only its owner can read it.
 async fn file(session: &Session, path: &Path, force: bool, out: &mut Out) -> Outcome<()> {
-    let fail = |error: io::Error| {
-        Failure::program(format!("the file {} cannot be written: {error}", path.display()))
-    };
+    let fail = |error: io::Error| unwritable(path, &error);
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -114,10 +112,12 @@ fn keep(temporary: NamedTempFile, path: &Path, force: bool) -> Outcome<()> {
     match kept {
         Ok(_) => Ok(()),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(taken(path)),
-        Err(error) => {
-            Err(Failure::program(format!("the file {} cannot be written: {}", path.display(), error.error)))
-        }
+        Err(error) => Err(unwritable(path, &error.error)),
     }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::io(&format!("the file {} cannot be written", path.display()), error)
 }
 
 fn taken(path: &Path) -> Failure {

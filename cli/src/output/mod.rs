@@ -20,6 +20,10 @@ use serde_json::json;
 use crate::failure::{Failure, Outcome};
 use style::Paint;
 
+/// How often is looked whether somebody still reads, while nothing is written.
+#[cfg(unix)]
+const LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+
 /// Standard output, and how to write to it.
 #[derive(Debug)]
 pub(crate) struct Out {
@@ -85,6 +89,28 @@ impl Out {
             self.line(format!("{name}  {value}"))?;
         }
         Ok(())
+    }
+
+    /// Ends when nobody reads standard output any more, which else only the next write would tell.
+    #[cfg(unix)]
+    pub(crate) async fn reader_gone(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mut watched = [PollFd::new(self.stdout.get_ref(), PollFlags::empty())];
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let answer = poll(&mut watched, Some(&at_once));
+            // An error of a pipe that is written to says that its other end is closed.
+            if matches!(answer, Ok(1..)) && watched[0].revents().intersects(PollFlags::ERR) {
+                return;
+            }
+        }
+    }
+
+    /// Ends when nobody reads standard output any more; here only a write can tell.
+    #[cfg(not(unix))]
+    pub(crate) async fn reader_gone(&self) {
+        std::future::pending().await
     }
 
     pub(crate) fn flush(&mut self) -> Outcome<()> {

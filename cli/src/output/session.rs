@@ -144,10 +144,11 @@ pub(crate) fn words(item: &HistoryItem) -> String {
     }
 }
 
-/// A line that names a session: its title, else the beginning of what was said.
+/// A line that names a session: its title, else the beginning of what was said, which a fork shares with its source.
 pub(crate) fn name(row: &SessionRow) -> String {
     match (&row.profile.title, &row.preview) {
         (Some(title), _) => text::line(&title.text),
+        (None, Some(preview)) if row.profile.fork.is_some() => format!("{} (fork)", text::line(preview)),
         (None, Some(preview)) => text::line(preview),
         (None, None) => "(empty)".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::kit::{Home, PATIENCE, text, wait_for_active_run};
+use crate::kit::{Home, PATIENCE, Running, text, wait_for_active_run};
 
 fn talk(home: &Home, words: &[&str]) {
     for say in words {
@@ -96,4 +96,17 @@ fn the_runs_of_a_session_say_how_each_ended() {
     assert!(out.contains("completed") && out.contains("cancelled"), "{out}");
     assert_eq!(out.lines().count(), 3, "{out}");
     assert_eq!(home.ok(&["sessions", "runs", "talk", "--active"]), "nobody is at work on it\n");
+}
+
+#[test]
+fn a_tail_that_nobody_reads_any_more_ends_though_nothing_comes() {
+    let home = Home::new();
+    home.ok(&["sessions", "new", "--id", "talk"]);
+    let mut command = home.command(&["sessions", "tail", "talk", "-f"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    command.stdout(writer);
+    let running = Running::start(command);
+    drop(reader);
+    let ran = running.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }

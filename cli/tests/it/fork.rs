@@ -52,3 +52,17 @@ fn a_repeated_request_gives_the_same_fork() {
     let other = home.json(&["sessions", "fork", "talk"]);
     assert_ne!(first["session"]["id"], other["session"]["id"]);
 }
+
+#[test]
+fn a_list_tells_a_fork_from_its_source_that_has_no_title() {
+    let home = Home::new();
+    home.ok(&["chat", "--say", "hello"]);
+    let id = home.last_id();
+    home.ok(&["sessions", "fork", &id, "--as", "child"]);
+    let out = home.ok(&["sessions", "list"]);
+    let line = |id: &str| out.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+    assert!(line("child").ends_with("  hello (fork)"), "{out}");
+    assert!(line(&id[..8]).ends_with("  hello"), "{out}");
+    let found = home.ok(&["sessions", "search", "hello"]);
+    assert!(found.contains("child  hello (fork)\n"), "{found}");
+}

@@ -98,3 +98,13 @@ fn case_49_a_list_of_5000_sessions_reads_no_bodies() {
     assert_eq!(home.ok(&["sessions", "list"]).lines().count(), SESSIONS + 1);
     home.run(&["sessions", "show", &text(&big["id"])]).refused(10, "TK-CORRUPT");
 }
+
+#[test]
+fn a_wait_without_end_is_a_wait() {
+    let home = Home::new();
+    home.ok(&["chat", "--say", "hello"]);
+    let forever = u64::MAX.to_string();
+    assert!(home.ok(&["--wait", &forever, "sessions", "list"]).contains("hello"));
+    let redb = format!("redb:{}", home.path("s.redb").display());
+    home.ok(&["--store", &redb, "--wait", &forever, "chat", "--say", "hello"]);
+}

@@ -18,6 +18,7 @@ mod log;
 mod many;
 mod marks;
 mod output;
+mod places;
 mod private;
 mod search;
 mod sessions;

@@ -72,7 +72,7 @@ fn an_output_that_is_full_is_an_error() {
     for command in [&["sessions", "list"][..], &["export", "--last"]] {
         let mut command = home.command(command);
         command.stdout(full.try_clone().unwrap());
-        Running::start(command).end().refused(1, "No space left");
+        Running::start(command).end().refused(9, "No space left");
     }
 }
 

@@ -64,9 +64,6 @@ pub(crate) async fn run(global: &Global, search: Search, out: &mut Out) -> Outco
     }
     let page = query.await?;
     show(&workspace, &page, out).await?;
-    // The hits are there already; closing brings the index further, for the next search.
-    out.flush()?;
-    workspace.close().await?;
     Ok(exit::OK)
 }
 

@@ -35,6 +35,7 @@ pub(crate) async fn run(global: &Global, tail: Tail, out: &mut Out) -> Outcome<u
         let news = tokio::select! {
             news = following.next() => news?,
             () = interrupts.next() => return Ok(exit::OK),
+            () = out.reader_gone() => return Err(Failure::ClosedPipe),
         };
         match news {
             Some(news) => show_one(news, &tail, out)?,

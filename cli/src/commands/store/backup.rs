@@ -98,7 +98,8 @@ fn unfinished(to: &Path) -> Vec<(PathBuf, u64)> {
     let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
     let ours = |file: &fs::DirEntry| {
         let found = file.file_name();
-        let middle = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_suffix(".unfinished"));
+        let base = found.to_str().map(|found| found.strip_suffix("-journal").unwrap_or(found));
+        let middle = base.and_then(|base| base.strip_prefix(name)?.strip_suffix(".unfinished"));
         middle.is_some_and(|bits| bits.len() == 17 && bits.starts_with('.'))
     };
     let size = |file: &fs::DirEntry| file.metadata().map_or(0, |found| found.len());

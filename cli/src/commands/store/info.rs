@@ -32,6 +32,7 @@ struct Data<'a> {
 }
 
 pub(crate) async fn run(global: &Global, out: &mut Out) -> Outcome<u8> {
+    open::named_must_exist(global)?;
     let workspace = open::workspace(global).await?;
     let store = workspace.store().as_ref();
     let info = store.info();

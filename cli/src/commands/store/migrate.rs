@@ -19,6 +19,7 @@ struct Answer {
 
 /// Opening is what upgrades; this only says what came of it.
 pub(crate) async fn run(global: &Global, out: &mut Out) -> Outcome<u8> {
+    open::named_must_exist(global)?;
     let upgrades = Upgrades::default();
     let opened = open::open_watched(global, &upgrades).await?;
     let format = opened.workspace.store().info().format;

@@ -37,9 +37,17 @@ fn cancelled(what: &str) -> Failure {
     Failure::told(exit::CANCELLED, format!("cancelled with Ctrl-C; {what}"))
 }
 
-/// A name beside a file: `state.sqlite3.backup-20261129T203000Z`.
+/// A name beside a file that nothing has yet: `state.sqlite3.backup-20261129T203000Z`, and for another one in the same
+/// second `…Z-2`.
 fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.file_name().map(OsString::from).unwrap_or_default();
-    name.push(format!(".{what}-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")));
-    path.with_file_name(name)
+    let name = path.file_name().map(OsString::from).unwrap_or_default();
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let named = |more: &str| {
+        let mut name = name.clone();
+        name.push(format!(".{what}-{now}{more}"));
+        path.with_file_name(name)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    let more = (2..100).map(|count| named(&format!("-{count}")));
+    std::iter::once(named("")).chain(more).find(is_free).unwrap_or_else(|| named(""))
 }
