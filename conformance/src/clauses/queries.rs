@@ -1,6 +1,8 @@
 //! Queries: every filter means the same on every backend.
 
-use turnkeep_core::commit::{NewEntry, NewRun, NewSession, Op, Parent, RunPatch, SessionPatch};
+use turnkeep_core::commit::{
+    NewEntry, NewEvent, NewRun, NewSession, Op, Parent, Put, RunPatch, SessionPatch,
+};
 use turnkeep_core::model::{
     Audience, Channel, Entry, Profile, Row, RunState, RunStates, SessionRow, Title, TitleSource, Visibility,
     VisibilitySet,
@@ -434,7 +436,47 @@ async fn qry_004_a_page_of_large_payloads_ends_early(cx: &Context) -> Outcome {
         (1, true),
         "entries of large texts on the first page"
     );
-    large_rows(&kit).await
+    large_rows(&kit).await?;
+    let exact = kit.create("exact").await?;
+    kit.append(&exact, vec![sized(most / 2), sized(most / 2)]).await?;
+    let page = kit.store.entries(&kit.committed(&exact)).await?;
+    ensure_eq!(page.items.len(), 2, "entries that fill a page exactly");
+    one_large_row_a_page(&kit).await
+}
+
+/// Events, records, and rows of every kind that has a payload.
+async fn one_large_row_a_page(kit: &Kit) -> Outcome {
+    let content = || payload(&format!("\"{}\"", "x".repeat(turnkeep_core::limits::PAGE_BYTES / 2)));
+    let session = kit.create("of every kind").await?;
+    for key in ["a", "b", "c"] {
+        let append = Op::AppendEvents {
+            session: session.clone(),
+            stream: name("log"),
+            expect_next: None,
+            events: vec![NewEvent { payload: content(), ..event("n", 1) }],
+        };
+        let record = Put { owner: Some(session.clone()), payload: content(), ..put("large", key, "1") };
+        kit.apply(kit.commit().op(append).op(Op::PutRecord(record))).await?;
+    }
+    let patch = SessionPatch { meta: Some(Some(content())), ..SessionPatch::default() };
+    kit.apply(kit.commit().op(Op::PatchSession { session: session.clone(), patch })).await?;
+    let events = kit.store.events(&kit.stream(&session, "log")).await?;
+    ensure_eq!((events.items.len(), events.next.is_some()), (1, true), "events on the first page");
+    let records = kit.store.records(&kit.collection("large")).await?;
+    ensure_eq!((records.items.len(), records.next.is_some()), (1, true), "records on the first page");
+    let (mut query, mut rows) = (kit.rows_of(&session), 0);
+    for page in 0..9 {
+        let answer = kit.store.rows(&query).await?;
+        let large = answer.items.iter().filter(|row| !matches!(row, Row::Stream(_))).count();
+        ensure!(large <= 1, "page {page} of the rows has {large} large ones");
+        rows += large;
+        query.cursor = answer.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    ensure_eq!(rows, 7, "large rows over all pages");
+    Ok(())
 }
 
 /// What else can be large: the data of runs and of sessions.
