@@ -4,8 +4,8 @@ use turnkeep_core::commit::{
     NewEntry, NewEvent, NewRun, NewSession, Op, Parent, Put, RunPatch, SessionPatch,
 };
 use turnkeep_core::model::{
-    Audience, Channel, Entry, Profile, Row, RunState, RunStates, SessionRow, Title, TitleSource, Visibility,
-    VisibilitySet,
+    Audience, Channel, Entry, Profile, Row, RowKind, RunState, RunStates, SessionRow, Title, TitleSource,
+    Visibility, VisibilitySet,
 };
 use turnkeep_core::query::{
     AudienceFilter, EntryQuery, EventQuery, OwnerFilter, PathTo, RecordQuery, RowQuery, RunQuery,
@@ -29,7 +29,7 @@ clauses! { ($) queries_tests;
         catches: "a backend whose total or text filter forgets another filter",
     }
     "QRY-003" qry_003_filters_on_runs_records_and_events_narrow_exactly {
-        title: "Filters on runs (session, id, states, intent), records (key, owner, status) and events (bounds, run) give exactly what fits all of them.",
+        title: "Filters on runs (session, id, states, intent), records (key, owner, status), events (bounds, run) and rows (kinds) give exactly what fits all of them.",
         why: "Recovery finds what it has to close by these filters.",
         catches: "a backend that applies a filter after the limit",
     }
@@ -383,6 +383,17 @@ async fn qry_003_filters_on_runs_records_and_events_narrow_exactly(cx: &Context)
             .filter(|n| run.is_none_or(|run| n % 3 == run))
             .collect();
         ensure_eq!(seen, expected, "events after {after:?}, before {before:?}, of run {run:?}");
+    }
+
+    kit.say(session, "words").await?;
+    let all = kit.rows(kit.rows_of(session)).await?;
+    let kinds =
+        [RowKind::Session, RowKind::Entry, RowKind::Run, RowKind::Stream, RowKind::Event, RowKind::Record];
+    for kinds in kinds.map(|kind| vec![kind]).into_iter().chain([vec![RowKind::Record, RowKind::Session]]) {
+        let expected: Vec<_> = all.iter().filter(|row| kinds.contains(&row.kind())).cloned().collect();
+        ensure!(!expected.is_empty(), "no rows of the kinds {kinds:?}");
+        let only = RowQuery { kinds: kinds.clone(), ..kit.rows_of(session) };
+        ensure_eq!(kit.rows(only).await?, expected, "rows of the kinds {kinds:?}");
     }
     Ok(())
 }

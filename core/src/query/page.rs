@@ -123,7 +123,8 @@ impl<T> PageBuilder<T> {
         self.push_with(item.bytes(), || item)
     }
 
-    /// Adds an item of `bytes` that is made only if there is room. Answers `false`, without adding, when the page is full: stop scanning.
+    /// Adds an item of `bytes` that is made only if there is room. Answers `false`, without adding, when the page is
+    /// full: stop scanning.
     pub fn push_with(&mut self, bytes: usize, item: impl FnOnce() -> T) -> bool {
         let over = self.bytes.saturating_add(bytes) > PAGE_BYTES
             && !self.items.is_empty()
@@ -163,5 +164,27 @@ impl<T> PageBuilder<T> {
             self.items.reverse();
         }
         Ok(Page { items: self.items, next, total: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clauses damage nothing, so they do not come past this.
+    #[test]
+    fn a_row_that_cannot_be_read_ends_a_full_page_and_fails_any_other() {
+        let corrupt = || Error::new(ErrorKind::Corrupt, "damaged");
+        let mut page = PageBuilder::new(1);
+        assert!(page.beyond(corrupt()).is_err(), "there is room for it");
+        assert!(page.push_with(1, || 1));
+        let error = page.beyond(Error::new(ErrorKind::Io, "gone")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(!page.full);
+        assert!(!page.beyond(corrupt()).unwrap());
+        assert!(page.full && page.items == [1]);
+        // More than full, as a page over its bytes is.
+        let mut page = PageBuilder { items: vec![1, 2], limit: 1, bytes: 0, full: false };
+        assert!(!page.beyond(corrupt()).unwrap());
     }
 }
