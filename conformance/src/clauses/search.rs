@@ -84,10 +84,15 @@ async fn sea_001_the_text_of_a_search_is_literal(cx: &Context) -> Outcome {
         "commit_is_undoable in src/error.rs:42",
         "parser of parsers",
         "",
+        // Their words stand side by side, and what is searched for stands elsewhere.
+        "f code, then code in f++",
+        "under view and then under-viewer",
     ];
     kit.append(&session, texts.iter().map(|text| user(text)).collect()).await?;
-    for (text, found) in [
+    let asked = [
         ("C++", &[1][..]),
+        ("f++ code", &[15]),
+        ("under-view", &[16]),
         ("c", &[2, 1]),
         ("c#", &[1]),
         ("\"stop it\"", &[3]),
@@ -123,10 +128,15 @@ async fn sea_001_the_text_of_a_search_is_literal(cx: &Context) -> Outcome {
         ("\u{0}", &[]),
         ("", &[]),
         (" \t\r\n\u{a0} ", &[]),
-    ] {
-        let numbers: Vec<u32> =
-            hits(&kit, looking_for(&kit, text)).await?.iter().map(|(_, no)| *no).collect();
-        ensure_eq!(numbers, found, "entries that a search for {text:?} finds");
+    ];
+    // Once before it is indexed, once probably after.
+    for wait in [0, 600] {
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        for (text, found) in asked {
+            let numbers: Vec<u32> =
+                hits(&kit, looking_for(&kit, text)).await?.iter().map(|(_, no)| *no).collect();
+            ensure_eq!(numbers, found, "entries that a search for {text:?} finds");
+        }
     }
     let most = "stop ".repeat(COLUMN_BYTES / 5);
     ensure_eq!(hits(&kit, looking_for(&kit, &most)).await?.len(), 2, "hits of a very long text");

@@ -178,7 +178,7 @@ on_each! {
             let done = turnkeep_sessions::transfer::export(
                 &*store, &workspace(), &session, &mut Full(room), &mut quietly(),
             ).await;
-            assert_eq!(done.unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(done.unwrap_err().kind(), ErrorKind::Full);
         }
     }
 }
