@@ -88,11 +88,16 @@ async fn sea_001_the_text_of_a_search_is_literal(cx: &Context) -> Outcome {
         "f code, then code in f++",
         "under view and then under-viewer",
     ];
-    kit.append(&session, texts.iter().map(|text| user(text)).collect()).await?;
+    // More words than an index need be asked for, of which the last stands first.
+    let words: Vec<String> = (0..20).map(|at| format!("q{at}")).collect();
+    let turned = format!("{} {}", words[19], words[..19].join(" "));
+    let texts = texts.into_iter().chain([turned.as_str()]);
+    kit.append(&session, texts.map(user).collect()).await?;
     let asked = [
         ("C++", &[1][..]),
         ("f++ code", &[15]),
         ("under-view", &[16]),
+        (&words.join(" "), &[17]),
         ("c", &[2, 1]),
         ("c#", &[1]),
         ("\"stop it\"", &[3]),
