@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use turnkeep_core::model::{Entry, RunState, Visibility, VisibilitySet};
-use turnkeep_core::{EntryNo, Result, RunId, SessionId};
-use turnkeep_sessions::{ClaimState, Session, Workspace};
+use turnkeep_core::{Result, RunId, SessionId};
+use turnkeep_sessions::{ClaimState, Workspace};
 
 use super::{Place, session_name, worker};
 
@@ -106,11 +106,10 @@ impl Books {
             Ok(came) => found.count("entries that came while following", came as usize),
             Err(gap) => found.wrong(gap),
         }
-        self.words(&ws, &mut found).await?;
+        let kept = self.sessions(&ws, place, &mut found).await?;
         self.runs(&ws, &mut found).await?;
-        self.streams(&ws, place, &mut found).await?;
+        self.streams(&ws, &kept, &mut found).await?;
         self.claims(&ws, place, &mut found).await?;
-        self.forks(&ws, &mut found).await?;
         for (thing, counted) in &self.counted {
             let value = worker::counter(&ws, *thing).await?;
             // A kill between commit and word leaves one more than was said.
@@ -133,32 +132,53 @@ impl Books {
         Ok(found)
     }
 
-    /// Every word that was acknowledged is there, under its number.
-    async fn words(&self, ws: &Workspace, found: &mut Findings) -> Result<()> {
+    /// Every session, read once: each word that was acknowledged is there, under its number, and every child begins with
+    /// what its parent holds. Answers the texts that were kept for display, by run.
+    async fn sessions(
+        &self,
+        ws: &Workspace,
+        place: &Place,
+        found: &mut Findings,
+    ) -> Result<HashMap<String, String>> {
         found.count("entries acknowledged", self.entries.len());
-        let mut by_session: HashMap<&str, Vec<(u32, &str)>> = HashMap::new();
+        found.count("forks", self.forks.len());
+        let mut said: HashMap<&str, Vec<(u32, &str)>> = HashMap::new();
         for (session, number, text) in &self.entries {
-            by_session.entry(session).or_default().push((*number, text));
+            said.entry(session).or_default().push((*number, text));
         }
-        for (name, acknowledged) in by_session {
-            let session = ws.sessions().open(&SessionId::new(name)?).await?;
-            let there = everything(&session).await?;
-            for (at, entry) in there.iter().enumerate() {
-                if entry.number.get() as usize != at + 1 {
-                    found.wrong(format!("session {name}: entry {} stands at place {}", entry.number, at + 1));
-                    break;
+        let mut children: HashMap<&str, Vec<(&str, u32)>> = HashMap::new();
+        for (parent, child, boundary) in &self.forks {
+            children.entry(parent).or_default().push((child, *boundary));
+        }
+        let mut kept: HashMap<String, String> = HashMap::new();
+        for name in place.all_sessions().map(session_name) {
+            let there = everything(ws, &name).await?;
+            found.words(&name, &there, said.remove(name.as_str()).unwrap_or_default());
+            for (child, boundary) in children.remove(name.as_str()).unwrap_or_default() {
+                let of_child = everything(ws, child).await?;
+                let (boundary, parts) = (boundary as usize, [&there, &of_child]);
+                if parts.iter().any(|part| part.len() < boundary) || there[..boundary] != of_child[..boundary] {
+                    found.wrong(format!("fork {child} differs from {name} before {boundary}"));
+                }
+                found.words(child, &of_child, said.remove(child).unwrap_or_default());
+            }
+            for entry in there {
+                if let (Visibility::Partial, Some(run), Some(text)) =
+                    (entry.visibility, entry.run, entry.text)
+                {
+                    kept.entry(run.to_string()).or_default().push_str(&text);
                 }
             }
-            for (number, text) in acknowledged {
-                let entry = there.get(number as usize - 1);
-                if entry.and_then(|entry| entry.text.as_deref()) != Some(text) {
-                    found.wrong(format!(
-                        "session {name}: entry {number} is not what was acknowledged ({text})"
-                    ));
-                }
-            }
         }
-        Ok(())
+        for parent in children.into_keys() {
+            found.wrong(format!("{parent} was forked, and nobody made it"));
+        }
+        // What is left was said in forks whose makers were killed before they could tell.
+        for (child, said) in said {
+            found.words(child, &everything(ws, child).await?, said);
+        }
+        found.count("unfinished texts kept for display", kept.len());
+        Ok(kept)
     }
 
     /// Every run that was begun is there; no one is at work for somebody dead; what was completed stays so.
@@ -187,20 +207,13 @@ impl Books {
     }
 
     /// What a run streamed that has no answer is kept for display. One that waits still has its stream.
-    async fn streams(&self, ws: &Workspace, place: &Place, found: &mut Findings) -> Result<()> {
+    async fn streams(
+        &self,
+        ws: &Workspace,
+        kept: &HashMap<String, String>,
+        found: &mut Findings,
+    ) -> Result<()> {
         found.count("pieces of text streamed", self.streamed.len());
-        let mut kept: HashMap<String, String> = HashMap::new();
-        for at in place.all_sessions() {
-            let session = ws.sessions().open(&session_name(at).parse()?).await?;
-            for entry in everything(&session).await? {
-                if let (Visibility::Partial, Some(run), Some(text)) =
-                    (entry.visibility, entry.run, entry.text)
-                {
-                    kept.entry(run.to_string()).or_default().push_str(&text);
-                }
-            }
-        }
-        found.count("unfinished texts kept for display", kept.len());
         let mut states: HashMap<&str, RunState> = HashMap::new();
         for (session, run, piece) in &self.streamed {
             if !states.contains_key(run.as_str()) {
@@ -248,20 +261,6 @@ impl Books {
         }
         Ok(())
     }
-
-    /// Every child is there and begins with what its parent holds.
-    async fn forks(&self, ws: &Workspace, found: &mut Findings) -> Result<()> {
-        found.count("forks", self.forks.len());
-        for (parent, child, boundary) in &self.forks {
-            let parent = ws.sessions().open(&SessionId::new(parent)?).await?;
-            let child = ws.sessions().open(&SessionId::new(child)?).await?;
-            let (of_parent, of_child) = (until(&parent, *boundary).await?, until(&child, *boundary).await?);
-            if of_parent != of_child || of_child.len() != *boundary as usize {
-                found.wrong(format!("fork {} differs from {} before {boundary}", child.id(), parent.id()));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Findings {
@@ -272,13 +271,25 @@ impl Findings {
     fn wrong(&mut self, what: String) {
         self.wrong.push(what);
     }
+
+    /// The entries of a session have no gap, and hold what was said to be there.
+    fn words(&mut self, session: &str, there: &[Entry], said: Vec<(u32, &str)>) {
+        let gap = there.iter().enumerate().find(|(at, entry)| entry.number.get() as usize != at + 1);
+        if let Some((at, entry)) = gap {
+            self.wrong(format!("session {session}: entry {} stands at place {}", entry.number, at + 1));
+        }
+        for (number, text) in said {
+            let entry = there.get(number as usize - 1);
+            if entry.and_then(|entry| entry.text.as_deref()) != Some(text) {
+                self.wrong(format!("session {session}: entry {number} is not what was acknowledged ({text})"));
+            }
+        }
+    }
 }
 
-async fn everything(session: &Session) -> Result<Vec<Entry>> {
-    until(session, u32::MAX - 1).await
-}
-
-async fn until(session: &Session, last: u32) -> Result<Vec<Entry>> {
+/// All entries of a session.
+async fn everything(ws: &Workspace, name: &str) -> Result<Vec<Entry>> {
+    let session = ws.sessions().open(&SessionId::new(name)?).await?;
     let mut all = Vec::new();
     let mut cursor = None;
     loop {
@@ -286,7 +297,6 @@ async fn until(session: &Session, last: u32) -> Result<Vec<Entry>> {
         let page = session
             .entries(|query| {
                 query.visibility = VisibilitySet::ALL;
-                query.before = EntryNo::new(last + 1);
                 query.limit = 5_000;
                 query.cursor = from;
             })

@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use turnkeep_core::{Clock as _, Result, SystemClock, Timestamp, WorkspaceId};
+use turnkeep_sessions::testing::Dice;
 use turnkeep_sessions::{Following, News, Workspace};
 use turnkeep_sqlite::SqliteStore;
 
@@ -68,11 +69,11 @@ impl Place {
         (seed, Self { folder: words.next().unwrap().into(), begun, eras })
     }
 
-    /// The sessions that all work on now. They change, so that what a fork copies does not grow with the time.
-    pub(crate) fn sessions_now(&self) -> Range<u64> {
+    /// One of the sessions that all work on now. They change, so that what a fork copies does not grow with the time.
+    pub(crate) fn a_session(&self, dice: &mut Dice) -> String {
         let worked = SystemClock.now().as_millis().saturating_sub(self.begun.as_millis());
         let era = (worked.unsigned_abs() / 1_000 / ERA_SECONDS).min(self.eras - 1);
-        era * SESSIONS..(era + 1) * SESSIONS
+        session_name(era * SESSIONS + dice.below(SESSIONS))
     }
 
     pub(crate) fn all_sessions(&self) -> Range<u64> {
@@ -169,16 +170,16 @@ pub(crate) fn soak(seconds: u64, seed: u64, arguments: &[&str]) -> Findings {
     });
     let following = runtime.spawn(follow(ws.clone(), place.clone()));
     let (says, said) = channel();
-    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut dice = Dice::new(seed);
     let mut workers: Vec<Worker> = (0..WORKERS as u64)
         .map(|at| Worker::start(&place, seed.wrapping_add(at), arguments, &says))
         .collect();
     let (begun, mut kills) = (Instant::now(), 0);
     while begun.elapsed() < Duration::from_secs(seconds) {
         // Not in step with anything: from nothing to two seconds.
-        std::thread::sleep(Duration::from_millis(100 + dice.u64(..1_800)));
-        let victim = dice.usize(..WORKERS);
-        workers.swap_remove(victim).kill();
+        std::thread::sleep(Duration::from_millis(100 + dice.below(1_800)));
+        let victim = dice.below(WORKERS as u64);
+        workers.swap_remove(victim as usize).kill();
         kills += 1;
         workers.push(Worker::start(&place, seed.wrapping_add(1_000 + kills), arguments, &says));
     }

@@ -8,11 +8,12 @@ use turnkeep_core::id::{Collection, RecordKey};
 use turnkeep_core::model::{LeasePurpose, RunStates};
 use turnkeep_core::query::{AudienceFilter, RecordQuery};
 use turnkeep_core::{EntryNo, Error, ErrorKind, Payload, Result};
+use turnkeep_sessions::testing::Dice;
 use turnkeep_sessions::{
     ClaimState, Claiming, Message, Run, RunError, Session, WaitingFor, Workspace, named_lease,
 };
 
-use super::{Place, SAYS, session_name};
+use super::{Place, SAYS};
 
 /// Named things that need leases.
 const THINGS: u64 = 4;
@@ -24,7 +25,7 @@ const EFFECT_BYTES: u64 = 14;
 struct Worker {
     ws: Workspace,
     place: Place,
-    dice: fastrand::Rng,
+    dice: Dice,
     /// Tells what this process said from what others did.
     name: String,
     said: u64,
@@ -60,7 +61,7 @@ pub(crate) fn main(told: &str) {
         let report = ws.recovered();
         say(&format!("recovered {} {}", report.interrupted.len(), report.claims.len()));
         let name = format!("{seed}-{}", std::process::id());
-        let mut worker = Worker { ws, dice: fastrand::Rng::with_seed(seed), place, name, said: 0 };
+        let mut worker = Worker { ws, dice: Dice::new(seed), place, name, said: 0 };
         while !worker.place.stop_file().exists() {
             if let Err(error) = worker.something().await
                 && !expected(&error)
@@ -73,9 +74,9 @@ pub(crate) fn main(told: &str) {
 
 impl Worker {
     async fn something(&mut self) -> Result<()> {
-        let at = self.dice.u64(self.place.sessions_now());
-        let session = self.ws.sessions().open(&session_name(at).parse()?).await?;
-        match self.dice.u64(..20) {
+        let name = self.place.a_session(&mut self.dice);
+        let session = self.ws.sessions().open(&name.parse()?).await?;
+        match self.dice.below(20) {
             0..=8 => self.run(&session).await,
             9..=12 => self.append(&session).await,
             13..=15 => self.count().await,
@@ -108,16 +109,16 @@ impl Worker {
 
     /// The middle and the end of a run.
     async fn work(&mut self, session: &Session, run: Run) -> Result<()> {
-        for _ in 0..self.dice.u64(..4) {
+        for _ in 0..self.dice.below(4) {
             let words = self.words();
             run.stream(&format!("{words} ")).await?;
             say(&format!("streamed {} {} {words}", session.id(), run.id()));
         }
-        for _ in 0..self.dice.u64(..3) {
+        for _ in 0..self.dice.below(3) {
             self.tool(&run).await?;
         }
         let words = self.words();
-        match self.dice.u64(..10) {
+        match self.dice.below(10) {
             0 => run.fail(RunError::tool("broken")).await,
             1 => run.cancel().await,
             2 => {
@@ -143,11 +144,11 @@ impl Worker {
     async fn tool(&mut self, run: &Run) -> Result<()> {
         // The next calls that nobody has executed yet, and some that somebody has.
         let done = std::fs::metadata(self.place.world()).map_or(0, |file| file.len() / EFFECT_BYTES);
-        let mut key = format!("call {:08}", done + self.dice.u64(..CALLS));
-        if self.dice.u64(..4) == 0 {
+        let mut key = format!("call {:08}", done + self.dice.below(CALLS));
+        if self.dice.below(4) == 0 {
             // One that somebody was killed in: no one but a person may let it be executed again.
             let left = run.session().claims().list().state(ClaimState::Interrupted).limit(20).await?.items;
-            if let Some(left) = left.get(self.dice.usize(..left.len().max(1))) {
+            if let Some(left) = left.get(self.dice.below(left.len() as u64) as usize) {
                 key = left.key.to_string();
             }
         }
@@ -156,7 +157,7 @@ impl Worker {
             std::fs::OpenOptions::new().create(true).append(true).open(self.place.world()).unwrap();
         file.write_all(format!("{key}\n").as_bytes()).unwrap();
         // Some tools take their time, so that kills come in the middle of them.
-        if self.dice.u64(..3) == 0 {
+        if self.dice.below(3) == 0 {
             tokio::time::sleep(Duration::from_millis(150)).await;
         }
         claim.complete(Payload::from_value(&key)?).await?;
@@ -174,12 +175,12 @@ impl Worker {
 
     /// Adds one to two counters under their leases, without any other precaution: two holders at once would lose one.
     async fn count(&mut self) -> Result<()> {
-        let (one, two) = (self.dice.u64(..THINGS), self.dice.u64(..THINGS));
+        let (one, two) = (self.dice.below(THINGS), self.dice.below(THINGS));
         let things: std::collections::BTreeSet<u64> = [one, two].into();
         let names =
             things.iter().map(|thing| named_lease(format!("thing {thing}"))).collect::<Result<Vec<_>>>()?;
         // In any order: the store sorts them, so that nobody waits for the other in a circle.
-        let names = if self.dice.u64(..2) == 0 { names } else { names.into_iter().rev().collect() };
+        let names = if self.dice.below(2) == 0 { names } else { names.into_iter().rev().collect() };
         let lease = self.ws.leases().acquire(names, LeasePurpose::Mutation, Duration::from_secs(2)).await?;
         for thing in things {
             let value = counter(&self.ws, thing).await?;
@@ -213,7 +214,7 @@ impl Worker {
 
     /// Goes on in the newest fork.
     async fn in_a_fork(&mut self) -> Result<()> {
-        let parent = session_name(self.dice.u64(self.place.sessions_now())).parse()?;
+        let parent = self.place.a_session(&mut self.dice).parse()?;
         let list = self.ws.sessions().list().parent(parent).audience(AudienceFilter::Any).limit(1);
         let Some(row) = list.await?.items.pop() else { return Ok(()) };
         let child = self.ws.sessions().open(&row.id).await?;
