@@ -157,7 +157,8 @@ impl Books {
             for (child, boundary) in children.remove(name.as_str()).unwrap_or_default() {
                 let of_child = everything(ws, child).await?;
                 let (boundary, parts) = (boundary as usize, [&there, &of_child]);
-                if parts.iter().any(|part| part.len() < boundary) || there[..boundary] != of_child[..boundary] {
+                if parts.iter().any(|part| part.len() < boundary) || there[..boundary] != of_child[..boundary]
+                {
                     found.wrong(format!("fork {child} differs from {name} before {boundary}"));
                 }
                 found.words(child, &of_child, said.remove(child).unwrap_or_default());
@@ -281,7 +282,9 @@ impl Findings {
         for (number, text) in said {
             let entry = there.get(number as usize - 1);
             if entry.and_then(|entry| entry.text.as_deref()) != Some(text) {
-                self.wrong(format!("session {session}: entry {number} is not what was acknowledged ({text})"));
+                self.wrong(format!(
+                    "session {session}: entry {number} is not what was acknowledged ({text})"
+                ));
             }
         }
     }
