@@ -36,6 +36,7 @@ pub mod identity;
 mod keeper;
 mod lease;
 pub mod message;
+mod paged;
 mod recovery;
 pub mod redact;
 pub mod replay;

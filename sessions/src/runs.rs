@@ -4,9 +4,10 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{IntentId, RecordKey, RunId};
 use turnkeep_core::model::{Event, Run, RunStates, collection, stream};
 use turnkeep_core::query::{EventQuery, Order, RunQuery};
-use turnkeep_core::{Cursor, Page, mutant};
+use turnkeep_core::{Page, mutant};
 
 use crate::awaitable::awaitable;
+use crate::paged::paged;
 use crate::run::Intent;
 use crate::session::Session;
 use crate::state::records;
@@ -167,24 +168,6 @@ impl ListRuns {
         self
     }
 
-    /// The order.
-    pub fn order(mut self, order: Order) -> Self {
-        self.query.order = order;
-        self
-    }
-
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.query.limit = limit;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.query.cursor = Some(cursor);
-        self
-    }
-
     async fn go(self) -> Result<Page<Run>> {
         if !self.stored || mutant::is("runs/not-listed") {
             return Ok(Page::empty());
@@ -192,4 +175,5 @@ impl ListRuns {
         self.workspace.base().store().runs(&self.query).await
     }
 }
+paged!(ListRuns.query, Order: "the newest of each session first");
 awaitable!(ListRuns => Result<Page<Run>>);

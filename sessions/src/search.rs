@@ -1,12 +1,13 @@
 //! Searching what was said.
 
+use turnkeep_core::Page;
 use turnkeep_core::error::Result;
 use turnkeep_core::id::{EntryKind, Role};
 use turnkeep_core::model::{VisibilitySet, entry_kind};
 use turnkeep_core::query::{AudienceFilter, SearchHit, SearchQuery};
-use turnkeep_core::{Cursor, Page};
 
 use crate::awaitable::awaitable;
+use crate::paged::paged;
 use crate::session::Session;
 use crate::workspace::Workspace;
 
@@ -65,20 +66,9 @@ impl Search {
         self
     }
 
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.query.limit = limit;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.query.cursor = Some(cursor);
-        self
-    }
-
     async fn go(self) -> Result<Page<SearchHit>> {
         self.workspace.base().store().search(&self.query).await
     }
 }
+paged!(Search.query);
 awaitable!(Search => Result<Page<SearchHit>>);

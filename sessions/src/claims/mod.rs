@@ -14,8 +14,8 @@ use turnkeep_core::commit::{Commit, Op};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{RecordKey, SessionRef, TurnId};
 use turnkeep_core::model::{Record, collection};
-use turnkeep_core::query::{DEFAULT_LIMIT, RecordQuery};
-use turnkeep_core::{Cursor, Fence, Page, mutant};
+use turnkeep_core::query::RecordQuery;
+use turnkeep_core::{Fence, Page, mutant};
 
 pub use claim::{Claim, ClaimTool, Claiming};
 pub use record::ClaimRecord;
@@ -23,6 +23,7 @@ pub use state::{ClaimState, Effect};
 
 use crate::awaitable::awaitable;
 use crate::base::{Base, Repeat};
+use crate::paged::{Asked, paged};
 use crate::session::{Plan, Session};
 use crate::state::records;
 use claim::epoch_of;
@@ -42,8 +43,7 @@ pub struct Claims {
 pub struct ListClaims {
     session: Session,
     state: Option<ClaimState>,
-    limit: u32,
-    cursor: Option<Cursor>,
+    page: Asked,
 }
 
 impl Session {
@@ -80,7 +80,7 @@ impl Claims {
 
     /// The claims of this session, in the order in which they were made.
     pub fn list(&self) -> ListClaims {
-        ListClaims { session: self.session.clone(), state: None, limit: DEFAULT_LIMIT, cursor: None }
+        ListClaims { session: self.session.clone(), state: None, page: Asked::default() }
     }
 
     /// Lets an interrupted tool call be claimed once more: a person's decision, because it may have had its effect.
@@ -111,7 +111,7 @@ impl Claims {
             let mut cursor = None;
             loop {
                 let mut list = self.list().state(state).limit(records::AT_ONCE);
-                list.cursor = cursor.take();
+                list.page.cursor = cursor.take();
                 let page = list.await?;
                 let ops = page
                     .items
@@ -161,30 +161,18 @@ impl ListClaims {
         self
     }
 
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.cursor = Some(cursor);
-        self
-    }
-
     async fn go(self) -> Result<Page<ClaimRecord>> {
-        let Self { session, state, limit, cursor } = self;
+        let Self { session, state, page } = self;
         let status = state.map(ClaimState::status).transpose()?;
         let page = records::owned(&session, collection::TOOL_CLAIMS, |query| {
             query.status = status;
-            query.limit = limit;
-            query.cursor = cursor;
+            (query.order, query.limit, query.cursor) = page.parts();
         })
         .await?;
         Ok(Page { items: read_all(page.items)?, next: page.next, total: page.total })
     }
 }
+paged!(ListClaims.page);
 awaitable!(ListClaims => Result<Page<ClaimRecord>>);
 
 fn read_all(records: Vec<Record>) -> Result<Vec<ClaimRecord>> {

@@ -4,11 +4,12 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryKind, EntryNo, Role, StreamName};
 use turnkeep_core::model::{Entry, Event, VisibilitySet, entry_kind};
 use turnkeep_core::query::{EntryQuery, EventQuery, Order, PathTo};
-use turnkeep_core::{Cursor, Page, mutant};
+use turnkeep_core::{Page, mutant};
 
 use super::Session;
 use crate::awaitable::awaitable;
 use crate::message::Message;
+use crate::paged::paged;
 use crate::replay::{self, HistoryQuery, Replay, ReplayPolicy};
 
 use crate::replay::HistoryItem;
@@ -141,39 +142,34 @@ impl Session {
     }
 }
 
+/// The part of the conversation that is asked for.
+macro_rules! bounded {
+    ($list:ident) => {
+        impl $list {
+            /// Only messages with higher numbers.
+            pub fn after(mut self, number: EntryNo) -> Self {
+                let before = EntryNo::new(number.get() - 1);
+                self.query.after = mutant::either("messages/bounds-included", before, Some(number));
+                self
+            }
+
+            /// Only messages with lower numbers.
+            pub fn before(mut self, number: EntryNo) -> Self {
+                self.query.before = Some(number);
+                self
+            }
+
+            /// The newest `count` of them, given ascending.
+            pub fn latest(mut self, count: u32) -> Self {
+                self.query.order = Order::Latest;
+                self.query.limit = count;
+                self
+            }
+        }
+    };
+}
+
 impl Messages {
-    /// Only messages with higher numbers.
-    pub fn after(mut self, number: EntryNo) -> Self {
-        let before = EntryNo::new(number.get() - 1);
-        self.query.after = mutant::either("messages/bounds-included", before, Some(number));
-        self
-    }
-
-    /// Only messages with lower numbers.
-    pub fn before(mut self, number: EntryNo) -> Self {
-        self.query.before = Some(number);
-        self
-    }
-
-    /// The newest `count`, given ascending.
-    pub fn latest(mut self, count: u32) -> Self {
-        self.query.order = Order::Latest;
-        self.query.limit = count;
-        self
-    }
-
-    /// The order.
-    pub fn order(mut self, order: Order) -> Self {
-        self.query.order = order;
-        self
-    }
-
-    /// At most this many in one page.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.query.limit = limit;
-        self
-    }
-
     /// Only what this role said.
     pub fn role(mut self, role: Role) -> Self {
         self.query.roles = vec![role];
@@ -183,12 +179,6 @@ impl Messages {
     /// The messages of all branches, not only of the current one.
     pub fn all_branches(mut self) -> Self {
         self.query.path = None;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.query.cursor = Some(cursor);
         self
     }
 
@@ -208,34 +198,11 @@ impl Messages {
         Ok(Page { items, next: page.next, total: page.total })
     }
 }
+paged!(Messages.query, Order: "ascending");
+bounded!(Messages);
 awaitable!(Messages => Result<Page<StoredMessage>>);
 
 impl History {
-    /// Only numbers above this.
-    pub fn after(mut self, number: EntryNo) -> Self {
-        self.query.after = Some(number);
-        self
-    }
-
-    /// Only numbers below this.
-    pub fn before(mut self, number: EntryNo) -> Self {
-        self.query.before = Some(number);
-        self
-    }
-
-    /// The newest `count`, given ascending.
-    pub fn latest(mut self, count: u32) -> Self {
-        self.query.order = Order::Latest;
-        self.query.limit = count;
-        self
-    }
-
-    /// At most this many in one page.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.query.limit = limit;
-        self
-    }
-
     /// All branches, not only the current one.
     pub fn all_branches(mut self) -> Self {
         self.query.all_branches = true;
@@ -248,12 +215,6 @@ impl History {
         self
     }
 
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.query.cursor = Some(cursor);
-        self
-    }
-
     async fn go(self) -> Result<Page<HistoryItem>> {
         if !self.session.is_stored() {
             return Ok(Page::empty());
@@ -263,4 +224,6 @@ impl History {
         replay::history(base.store().as_ref(), base.workspace(), session, &self.query).await
     }
 }
+paged!(History.query);
+bounded!(History);
 awaitable!(History => Result<Page<HistoryItem>>);

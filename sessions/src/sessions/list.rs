@@ -6,10 +6,11 @@ use turnkeep_core::error::{Error, Result};
 use turnkeep_core::id::SessionId;
 use turnkeep_core::model::SessionRow;
 use turnkeep_core::query::{AudienceFilter, SessionOrder, SessionQuery};
-use turnkeep_core::{Cursor, Page, mutant};
+use turnkeep_core::{Page, mutant};
 
 use super::create::cwd_text;
 use crate::awaitable::awaitable;
+use crate::paged::paged;
 use crate::state;
 use crate::workspace::Workspace;
 
@@ -86,27 +87,9 @@ impl ListSessions {
         self
     }
 
-    /// The order.
-    pub fn order(mut self, order: SessionOrder) -> Self {
-        self.query.order = order;
-        self
-    }
-
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.query.limit = limit;
-        self
-    }
-
     /// Passes over this many first.
     pub fn offset(mut self, offset: u64) -> Self {
         self.query.offset = offset;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.query.cursor = Some(cursor);
         self
     }
 
@@ -142,4 +125,5 @@ impl ListSessions {
         Ok(page)
     }
 }
+paged!(ListSessions.query, SessionOrder: "the one that changed last first");
 awaitable!(ListSessions => Result<Page<SessionRow>>);

@@ -9,10 +9,11 @@ use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{RecordKey, RunId, SessionRef, Status};
 use turnkeep_core::model::Record;
 use turnkeep_core::query::Order;
-use turnkeep_core::{Cursor, Page, Payload, Timestamp, mutant};
+use turnkeep_core::{Page, Payload, Timestamp, mutant};
 
 use super::records;
 use crate::awaitable::awaitable;
+use crate::paged::{Asked, paged};
 use crate::session::{Plan, Session};
 
 /// Notes that one consumption takes at most.
@@ -95,9 +96,7 @@ pub struct Post {
 pub struct ListNotes {
     inbox: Inbox,
     status: Option<NoteStatus>,
-    order: Order,
-    limit: u32,
-    cursor: Option<Cursor>,
+    page: Asked,
 }
 
 /// Notes to be consumed; await it.
@@ -137,8 +136,7 @@ impl Inbox {
 
     /// The notes in the order in which they were written. Await it, or narrow it first.
     pub fn list(&self) -> ListNotes {
-        let limit = turnkeep_core::query::DEFAULT_LIMIT;
-        ListNotes { inbox: self.clone(), status: None, order: Order::Ascending, limit, cursor: None }
+        ListNotes { inbox: self.clone(), status: None, page: Asked::default() }
     }
 
     /// Takes notes that wait, the oldest first. Each goes to one consumer. Await it, or narrow it first.
@@ -205,31 +203,11 @@ impl ListNotes {
         self
     }
 
-    /// The order.
-    pub fn order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.cursor = Some(cursor);
-        self
-    }
-
     async fn records(self) -> Result<Page<Record>> {
         let status = self.status.map(NoteStatus::column).transpose()?;
         records::owned(&self.inbox.session, self.inbox.collection, move |query| {
             query.status = status;
-            query.order = self.order;
-            query.limit = self.limit;
-            query.cursor = self.cursor;
+            (query.order, query.limit, query.cursor) = self.page.parts();
         })
         .await
     }
@@ -240,6 +218,7 @@ impl ListNotes {
         Ok(Page { items, next: page.next, total: page.total })
     }
 }
+paged!(ListNotes.page, Order: "ascending, as they were written");
 awaitable!(ListNotes => Result<Page<Note>>);
 
 impl Consume {
@@ -314,7 +293,7 @@ impl Consume {
         let mut cursor = None;
         loop {
             let mut list = self.inbox.list().status(NoteStatus::Pending);
-            list.cursor = cursor;
+            list.page.cursor = cursor;
             let page = list.records().await?;
             for record in page.items {
                 let written: Written = record.payload.parse()?;

@@ -11,9 +11,10 @@ use turnkeep_core::error::Result;
 use turnkeep_core::id::{EventKind, RunId, SessionRef, StreamName};
 use turnkeep_core::model::{Event, Usage, stream};
 use turnkeep_core::query::{EventQuery, Order};
-use turnkeep_core::{Cursor, Page, Payload, Timestamp, mutant};
+use turnkeep_core::{Page, Payload, Timestamp, mutant};
 
 use crate::awaitable::awaitable;
+use crate::paged::{Asked, paged};
 use crate::session::{Plan, Session};
 
 /// The kind of the events of the stream.
@@ -76,9 +77,7 @@ pub struct ListUsage {
     session: Session,
     run: Option<RunId>,
     after: Option<u64>,
-    order: Order,
-    limit: u32,
-    cursor: Option<Cursor>,
+    page: Asked,
 }
 
 impl ModelRequest {
@@ -170,14 +169,7 @@ impl SessionUsage {
 
     /// The requests in order. Await it, or narrow it first.
     pub fn list(&self) -> ListUsage {
-        ListUsage {
-            session: self.session.clone(),
-            run: None,
-            after: None,
-            order: Order::Ascending,
-            limit: turnkeep_core::query::DEFAULT_LIMIT,
-            cursor: None,
-        }
+        ListUsage { session: self.session.clone(), run: None, after: None, page: Asked::default() }
     }
 
     /// The sum per provider and model, the one with most tokens first. Walks all requests of the session, page by page.
@@ -222,38 +214,19 @@ impl ListUsage {
         self
     }
 
-    /// The order.
-    pub fn order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// At most this many in one page; 100 by default.
-    pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Where a page before ended.
-    pub fn cursor(mut self, cursor: Cursor) -> Self {
-        self.cursor = Some(cursor);
-        self
-    }
-
     async fn go(self) -> Result<Page<UsageRecord>> {
-        let Self { session, run, after, order, limit, cursor } = self;
+        let Self { session, run, after, page } = self;
         let narrow = |query: &mut EventQuery| {
             query.run = run;
             query.after = after;
-            query.order = order;
-            query.limit = limit;
-            query.cursor = cursor;
+            (query.order, query.limit, query.cursor) = page.parts();
         };
         let page = session.events(stream::USAGE, narrow).await?;
         let items = page.items.into_iter().map(UsageRecord::from_event).collect::<Result<_>>()?;
         Ok(Page { items, next: page.next, total: page.total })
     }
 }
+paged!(ListUsage.page, Order: "ascending, by number");
 awaitable!(ListUsage => Result<Page<UsageRecord>>);
 
 impl UsageRecord {
