@@ -206,10 +206,10 @@ async fn interrupt_claims_of(base: &Base, session: &SessionRef) -> Result<Vec<Cl
     if executor(base.store().lease(&key).await?.as_ref()).is_some() {
         return Ok(Vec::new());
     }
-    match take(base, session, Takeover::IfOwnerDead).await? {
-        Some(fences) => claims::interrupt_left_behind(base, session, fences).await,
-        None => Ok(Vec::new()),
-    }
+    let Some(fences) = take(base, session, Takeover::IfOwnerDead).await? else { return Ok(Vec::new()) };
+    let claims = claims::interrupt_left_behind(base, session, &fences).await?;
+    release(base, &fences).await?;
+    Ok(claims)
 }
 
 /// The session to be taken over from somebody who sleeps or hangs; await it.

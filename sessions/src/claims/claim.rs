@@ -40,7 +40,8 @@ pub enum Claiming {
 
 /// The exclusive right to execute one tool call. Say what came of it before you go on.
 ///
-/// One that is neither completed nor failed is interrupted when its run ends, or by the recovery of a dead process.
+/// One that is neither completed nor failed is interrupted when its run ends or its lease is given back, or by the
+/// recovery of a dead process.
 #[derive(Debug)]
 pub struct Claim {
     session: Session,

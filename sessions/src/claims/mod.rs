@@ -217,11 +217,11 @@ pub(crate) fn interrupt_ops(claims: &[ClaimRecord]) -> Result<Vec<Op>> {
     claims.iter().map(|claim| claim.moved(ClaimState::Interrupted, |_| {})).collect()
 }
 
-/// Interrupts what is said to run in a session, under its lease, and gives the lease back.
+/// Interrupts what is said to run in a session, under its lease if somebody else could have it.
 pub(crate) async fn interrupt_left_behind(
     base: &Base,
     session: &SessionRef,
-    fences: Vec<Fence>,
+    fences: &[Fence],
 ) -> Result<Vec<ClaimRecord>> {
     let mut interrupted = Vec::new();
     loop {
@@ -230,10 +230,7 @@ pub(crate) async fn interrupt_left_behind(
         let mut commit = Commit::new(base.workspace().clone())
             .request(base.request_in_session(Repeat::default(), session)?);
         commit.ops = interrupt_ops(&claims)?;
-        if last {
-            commit.ops.extend(fences.iter().map(|fence| Op::ReleaseLease { fence: fence.clone() }));
-        }
-        commit.fences.clone_from(&fences);
+        commit.fences = fences.to_vec();
         if !commit.ops.is_empty() {
             base.commit(commit).await?;
         }
@@ -244,11 +241,11 @@ pub(crate) async fn interrupt_left_behind(
     }
 }
 
-/// Interrupts what the last commit of a holder had no room for, `named` being what it had. The lease is given back by then, so that they
-/// count as interrupted in any case; whoever comes next may be faster.
+/// Interrupts what the last commit of a holder had no room for, `named` being what it had. The lease is given back by
+/// then, so that they count as interrupted in any case; whoever comes next may be faster.
 pub(crate) async fn interrupt_rest(base: &Base, session: &SessionRef, named: usize) -> Vec<ClaimRecord> {
     if named < records::AT_ONCE as usize {
         return Vec::new();
     }
-    interrupt_left_behind(base, session, Vec::new()).await.unwrap_or_default()
+    interrupt_left_behind(base, session, &[]).await.unwrap_or_default()
 }

@@ -15,7 +15,8 @@ pub(crate) use hold::Hold;
 pub use hold::LossSignal;
 
 use crate::base::{Base, Repeat, fence_of, millis};
-use crate::state::channel_digest;
+use crate::claims;
+use crate::state::{channel_digest, records};
 use crate::workspace::Workspace;
 
 /// The first pause between two tries for a lease that somebody else holds.
@@ -140,7 +141,8 @@ pub(crate) fn granted(grants: &[LeaseGrant], receipt: &Receipt, first: usize) ->
         .collect()
 }
 
-/// One or several leases that this handle holds. Dropping it gives them back in the background.
+/// One or several leases that this handle holds. Dropping it gives them back in the background, as
+/// [`release`](Self::release) does.
 #[derive(Debug)]
 pub struct Lease {
     workspace: Workspace,
@@ -193,16 +195,15 @@ impl Lease {
         }
     }
 
-    /// Gives them back.
+    /// Gives them back. A tool call that was claimed under them and is neither completed nor failed is interrupted first:
+    /// nobody knows how far it came, and a person decides, as after the end of a run.
     ///
     /// # Errors
     /// `LeaseLost` when somebody took one over meanwhile.
     pub async fn release(self) -> Result<()> {
-        let released = release(self.workspace.base(), self.hold.fences()).await;
-        if released.is_ok() {
-            self.hold.given();
-        }
-        released
+        give_back(self.workspace.base(), &self.hold).await?;
+        self.hold.given();
+        Ok(())
     }
 }
 
@@ -219,13 +220,24 @@ impl Drop for Lease {
         if self.hold.is_held() {
             self.hold.given();
             let base = self.workspace.base().clone();
-            let fences = self.hold.fences().to_vec();
+            let hold = self.hold.clone();
             self.workspace.keeper().queue(async move {
                 // Nobody is left to be told; an unreleased lease expires.
-                let _ = release(&base, &fences).await;
+                let _ = give_back(&base, &hold).await;
             });
         }
     }
+}
+
+/// Gives leases back, and leaves nothing that is said to run under them.
+async fn give_back(base: &Base, hold: &Hold) -> Result<()> {
+    let fences = hold.fences();
+    for fence in fences.iter().filter(|_| hold.has_claims()) {
+        if let LeaseName::Session(session) = &fence.name {
+            records::again(|| claims::interrupt_left_behind(base, session, fences)).await?;
+        }
+    }
+    release(base, fences).await
 }
 
 pub(crate) async fn release(base: &Base, fences: &[Fence]) -> Result<()> {

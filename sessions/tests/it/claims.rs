@@ -1,11 +1,11 @@
 //! Claims of tool calls: one winner, a result for everybody, and no side effect twice by accident.
 
 use turnkeep_core::commit::{Commit, LeaseGrant, Op, Takeover};
-use turnkeep_core::model::{LeasePurpose, RunState};
+use turnkeep_core::model::{LeasePurpose, LeaseState, RunState};
 use turnkeep_core::{ErrorKind, LeaseToken, Payload, SessionId};
 use turnkeep_sessions::testing::{abandon, abandon_lease};
 use turnkeep_sessions::{
-    Claim, ClaimState, Claiming, Effect, Message, Run, RunError, Session, Workspace, session_lease,
+    Claim, ClaimState, Claiming, Effect, Lease, Message, Run, RunError, Session, Workspace, session_lease,
 };
 
 use crate::runs::{call, json};
@@ -23,6 +23,7 @@ on_each!(
     a_claim_needs_a_lease,
     the_end_of_a_run_interrupts_what_it_left_running,
     a_claim_that_names_no_run_ends_with_the_lease_that_protects_it,
+    a_lease_that_is_given_back_interrupts_what_was_claimed_under_it,
     recovery_interrupts_the_claims_of_the_dead,
     recovery_finds_claims_that_were_made_outside_of_a_run,
     a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery,
@@ -315,6 +316,55 @@ async fn recovery_finds_claims_that_were_made_outside_of_a_run(site: Site) {
     session.append([Message::user("the lease was given back")]).await.unwrap();
 }
 
+async fn a_lease_that_is_given_back_interrupts_what_was_claimed_under_it(site: Site) {
+    let ws = site.workspace().await;
+    for way in ["released", "dropped"] {
+        let sessions = [ws.sessions().create().await.unwrap(), ws.sessions().create().await.unwrap()];
+        let names = sessions.iter().map(|session| session_lease(session.session_ref()));
+        let lease = ws.leases().try_acquire(names, LeasePurpose::Mutation).await.unwrap();
+        let mut left = Vec::new();
+        for session in &sessions {
+            session.write_under(&lease).unwrap();
+            let done = session.claims().claim(format!("{way} done {}", session.id())).await.unwrap();
+            done.won().unwrap().complete(json("1")).await.unwrap();
+            // More than one commit changes.
+            for at in 0..40 {
+                let key = format!("{way} {at} {}", session.id());
+                left.push(session.claims().claim(key).await.unwrap().won().unwrap());
+            }
+        }
+        match way {
+            "released" => lease.release().await.unwrap(),
+            _ => {
+                drop(lease);
+                ws.settle().await;
+            }
+        }
+        for session in &sessions {
+            let in_state = |state| session.claims().list().state(state);
+            assert_eq!(in_state(ClaimState::Running).await.unwrap().items, [], "{way}");
+            assert_eq!(in_state(ClaimState::Interrupted).await.unwrap().items.len(), 40, "{way}");
+            assert_eq!(in_state(ClaimState::Completed).await.unwrap().items.len(), 1, "{way}");
+            let view = ws.leases().view(session_lease(session.session_ref())).await.unwrap().unwrap();
+            assert_eq!(view.state, LeaseState::Released, "{way}");
+            session.append([Message::user("anybody may write")]).await.unwrap();
+        }
+        let late = left[0].complete(json("1")).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::LeaseLost, "{way}");
+        assert_eq!(sessions[1].claims().abandon_interrupted(None).await.unwrap(), 40, "{way}");
+    }
+}
+
+/// Lets the holder of a lease die, and answers the session to somebody who was there before and recovered nothing.
+async fn held_by_the_dead(site: &Site, ws: Workspace, session: Session, lease: Lease) -> Session {
+    let other = site.workspace().await;
+    let id = session.id().clone();
+    drop(session);
+    abandon_lease(lease).close().await.unwrap();
+    drop(ws);
+    other.sessions().open(&id).await.unwrap()
+}
+
 async fn a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery(site: Site) {
     let ws = site.workspace().await;
     let session = ws.sessions().create().await.unwrap();
@@ -323,7 +373,10 @@ async fn a_claim_of_an_earlier_holder_is_interrupted_even_before_recovery(site: 
     session.write_under(&lease).unwrap();
     session.claims().claim("write").await.unwrap().won().unwrap();
     session.claims().claim("look").read_only().await.unwrap().won().unwrap();
-    lease.release().await.unwrap();
+    let session = held_by_the_dead(&site, ws, session, lease).await;
+    for key in ["write", "look"] {
+        assert_eq!(state(&session, key).await, ClaimState::Running, "nobody has looked yet");
+    }
     let run = begin(&session).await;
     assert_eq!(lost(run.claim("write").await.unwrap()), ClaimState::Interrupted);
     assert_eq!(won(&run, "look").await.record().attempts, 2);
@@ -343,9 +396,11 @@ async fn a_person_decides_on_claims_whose_holder_is_gone_before_any_recovery(sit
     let other = site.workspace().await.sessions().open(session.id()).await.unwrap();
     assert_eq!(other.claims().abandon("never").await.unwrap_err().kind(), ErrorKind::LeaseHeld);
     assert_eq!(other.claims().abandon_interrupted(None).await.unwrap_err().kind(), ErrorKind::LeaseHeld);
-    lease.release().await.unwrap();
-    other.claims().request_retry("again").await.unwrap();
-    other.claims().abandon("never").await.unwrap();
+    drop(other);
+    let session = held_by_the_dead(&site, ws, session, lease).await;
+    session.claims().request_retry("again").await.unwrap();
+    session.claims().abandon("never").await.unwrap();
+    assert_eq!(state(&session, "open").await, ClaimState::Running, "nobody has looked yet");
     let run = begin(&session).await;
     assert_eq!(won(&run, "again").await.record().attempts, 2);
     assert_eq!(lost(run.claim("never").await.unwrap()), ClaimState::Abandoned);
