@@ -46,7 +46,10 @@ impl Session {
     /// unless [`latest`](Messages::latest) is asked for.
     ///
     /// # Errors
-    /// On await: `NotFound` when the session was deleted; `Invalid` for a limit of 0 or a foreign cursor.
+    /// On await: `NotFound` when the session was deleted; `Invalid` for a limit of 0 or a foreign cursor. A page with an
+    /// entry that holds no message that can be read is `Invalid`, too, with the number of that entry as `entry`:
+    /// [`history`](Self::history) gives the page and that entry as it is stored, and [`before`](Messages::before) and
+    /// [`after`](Messages::after) give what stands around it.
     pub fn messages(&self) -> Messages {
         let mut query = self.entry_query();
         query.kinds = EntryKind::new(entry_kind::MESSAGE).into_iter().collect();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 
 use turnkeep_core::model::{RunState, entry_kind};
-use turnkeep_core::{ErrorKind, Payload, SessionId, WorkspaceId};
+use turnkeep_core::{EntryNo, ErrorKind, Payload, SessionId, WorkspaceId};
 use turnkeep_sessions::blocking::Wait;
 use turnkeep_sessions::message::{ToolCall, ToolResult};
 use turnkeep_sessions::replay::provider_valid;
@@ -227,6 +227,14 @@ async fn case_59_a_damaged_message_is_an_error_and_the_session_stays(site: Site)
             error.context().any(|(name, value)| name == "entry" && value == "2"),
             "it names the place: {error}"
         );
+        let hurt = EntryNo::new(2).unwrap();
+        for (around, number, said) in
+            [(session.messages().before(hurt), 1, "before"), (session.messages().after(hurt), 3, "after")]
+        {
+            let found = around.await.unwrap().items;
+            let found: Vec<_> = found.iter().map(|at| (at.number.get(), at.message.text())).collect();
+            assert_eq!(found, [(number, said.to_owned())], "what stands around it is readable");
+        }
         let kept = session.history().await.unwrap().items;
         assert_eq!(kept.len(), 3, "everything else is readable, and the entry is kept");
         assert!(kept[1].message.is_none());
