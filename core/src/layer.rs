@@ -16,6 +16,39 @@ use crate::query::{
 };
 use crate::store::{Maintenance, Store, StoreInfo};
 
+type Answer<'f, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'f>>;
+
+/// The reads of a store, for its trait and for that of a layer: what answers them, and how it is come by. They are as
+/// `async_trait` writes them, so that an answer is handed on and no other is boxed around it.
+macro_rules! reads {
+    ($from:ident, $of:path) => {
+        reads! { $from, $of:
+            session(key: SessionKey) -> Option<SessionRow>;
+            sessions(query: SessionQuery) -> Page<SessionRow>;
+            entries(query: EntryQuery) -> Page<Entry>;
+            runs(query: RunQuery) -> Page<Run>;
+            events(query: EventQuery) -> Page<Event>;
+            records(query: RecordQuery) -> Page<Record>;
+            lease(key: LeaseKey) -> Option<LeaseView>;
+            search(query: SearchQuery) -> Page<SearchHit>;
+            rows(query: RowQuery) -> Page<Row>;
+            changes(scope: Scope, since: Mark) -> Mark;
+        }
+    };
+    ($from:ident, $of:path:
+        $($name:ident($asked:ident: $query:ty $(, $more:ident: $also:ty)?) -> $answer:ty;)*) => {$(
+        #[doc = concat!("As [`Store::", stringify!($name), "`].")]
+        fn $name<'s, 'a, 'f>(&'s self, $asked: &'a $query $(, $more: $also)?) -> Answer<'f, $answer>
+        where
+            's: 'f,
+            'a: 'f,
+            Self: 'f,
+        {
+            $from::$name($of(self), $asked $(, $more)?)
+        }
+    )*};
+}
+
 /// A store in front of another one: it says what it does differently, and the rest is passed on. Whoever implements it
 /// is a [`Store`].
 ///
@@ -57,76 +90,12 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         self.behind().commit(commit).await
     }
 
-    /// As [`Store::session`].
-    async fn session(&self, key: &SessionKey) -> Result<Option<SessionRow>> {
-        self.behind().session(key).await
-    }
-
-    /// As [`Store::sessions`].
-    async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionRow>> {
-        self.behind().sessions(query).await
-    }
-
-    /// As [`Store::entries`].
-    async fn entries(&self, query: &EntryQuery) -> Result<Page<Entry>> {
-        self.behind().entries(query).await
-    }
-
-    /// As [`Store::runs`].
-    async fn runs(&self, query: &RunQuery) -> Result<Page<Run>> {
-        self.behind().runs(query).await
-    }
-
-    /// As [`Store::events`].
-    async fn events(&self, query: &EventQuery) -> Result<Page<Event>> {
-        self.behind().events(query).await
-    }
-
-    /// As [`Store::records`].
-    async fn records(&self, query: &RecordQuery) -> Result<Page<Record>> {
-        self.behind().records(query).await
-    }
-
-    /// As [`Store::lease`].
-    async fn lease(&self, key: &LeaseKey) -> Result<Option<LeaseView>> {
-        self.behind().lease(key).await
-    }
-
-    /// As [`Store::search`].
-    async fn search(&self, query: &SearchQuery) -> Result<Page<SearchHit>> {
-        self.behind().search(query).await
-    }
-
-    /// As [`Store::rows`].
-    async fn rows(&self, query: &RowQuery) -> Result<Page<Row>> {
-        self.behind().rows(query).await
-    }
-
-    /// As [`Store::changes`].
-    async fn changes(&self, scope: &Scope, since: Mark) -> Result<Mark> {
-        self.behind().changes(scope, since).await
-    }
+    reads!(Store, Layer::behind);
 
     /// As [`Store::close`].
     async fn close(&self) -> Result<()> {
         self.behind().close().await
     }
-}
-
-type Answer<'f, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'f>>;
-
-/// Methods as `async_trait` writes them. Written by hand, they hand the layer's answer on and box no other around it.
-macro_rules! answers {
-    ($($name:ident($argument:ty $(, $more:ident: $also:ty)?) -> $answer:ty;)*) => {
-        $(fn $name<'s, 'a, 'f>(&'s self, argument: &'a $argument $(, $more: $also)?) -> Answer<'f, $answer>
-        where
-            's: 'f,
-            'a: 'f,
-            Self: 'f,
-        {
-            Layer::$name(self, argument $(, $more)?)
-        })*
-    };
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -143,18 +112,7 @@ impl<L: Layer> Store for L {
         Layer::commit(self, commit)
     }
 
-    answers! {
-        session(SessionKey) -> Option<SessionRow>;
-        sessions(SessionQuery) -> Page<SessionRow>;
-        entries(EntryQuery) -> Page<Entry>;
-        runs(RunQuery) -> Page<Run>;
-        events(EventQuery) -> Page<Event>;
-        records(RecordQuery) -> Page<Record>;
-        lease(LeaseKey) -> Option<LeaseView>;
-        search(SearchQuery) -> Page<SearchHit>;
-        rows(RowQuery) -> Page<Row>;
-        changes(Scope, since: Mark) -> Mark;
-    }
+    reads!(Layer, std::convert::identity);
 
     fn maintenance(&self) -> Option<&dyn Maintenance> {
         self.behind().maintenance()
