@@ -17,6 +17,8 @@ mod golden;
 
 #[cfg(feature = "mutants")]
 pub mod mutants;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[cfg(feature = "memory")]
 pub use memory::{MemoryHarness, NamedMemoryHarness};
