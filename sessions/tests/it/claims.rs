@@ -341,10 +341,12 @@ async fn a_lease_that_is_given_back_interrupts_what_was_claimed_under_it(site: S
             }
         }
         for session in &sessions {
-            let in_state = |state| session.claims().list().state(state);
-            assert_eq!(in_state(ClaimState::Running).await.unwrap().items, [], "{way}");
-            assert_eq!(in_state(ClaimState::Interrupted).await.unwrap().items.len(), 40, "{way}");
-            assert_eq!(in_state(ClaimState::Completed).await.unwrap().items.len(), 1, "{way}");
+            for (state, count) in
+                [(ClaimState::Running, 0), (ClaimState::Interrupted, 40), (ClaimState::Completed, 1)]
+            {
+                let found = session.claims().list().state(state).await.unwrap().items.len();
+                assert_eq!(found, count, "{way}: {}", state.as_str());
+            }
             let view = ws.leases().view(session_lease(session.session_ref())).await.unwrap().unwrap();
             assert_eq!(view.state, LeaseState::Released, "{way}");
             session.append([Message::user("anybody may write")]).await.unwrap();
