@@ -20,7 +20,7 @@ use crate::source::{Source as _, Span};
 use crate::tables;
 use crate::write::cache::{Cache, Cached};
 use crate::write::copy;
-use crate::write::rows::{count_up, open, put, remove, remove_some};
+use crate::write::rows::{count_up, open, put, remove, remove_span};
 
 /// Where the rows go.
 pub(super) struct Target<'a> {
@@ -156,7 +156,7 @@ impl Target<'_> {
             remove(self.to, tables::SESSIONS_BY_PARENT, &parent_key(self.wkey, parent.as_str(), skey))?;
         }
         let active = Span::within(Key::new().u64(self.wkey).text(session.id.as_str()));
-        remove_some(self.to, tables::RUNS_ACTIVE, &active, usize::MAX)?;
+        remove_span(self.to, tables::RUNS_ACTIVE, &active)?;
         self.cache.forget(self.wkey, &session.id);
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Target<'_> {
             stream.as_str(),
             through.saturating_sub(mutant::either("redb/drops-one-too-few", 1, 0)),
         ));
-        remove_some(self.to, tables::EVENTS, &span, usize::MAX).map(drop)
+        remove_span(self.to, tables::EVENTS, &span)
     }
 
     fn record(&mut self, record: &Record) -> Result<()> {

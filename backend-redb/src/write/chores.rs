@@ -1,6 +1,6 @@
 //! What the writer does between commits: slices of purges, old receipts.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use turnkeep_core::Result;
 use turnkeep_core::mutant;
@@ -8,54 +8,20 @@ use turnkeep_core::store::PurgeReport;
 
 use crate::write::{Writer, purge};
 
-/// Rounds of commits after which a waiting purge gets a slice although nobody is idle.
-const PURGE_EVERY: u32 = 8;
-/// How often expired requests are looked for.
-const EXPIRY_PAUSE: Duration = Duration::from_secs(60 * 60);
-
-/// What is to be done, and when next.
-#[derive(Debug)]
-pub(super) struct Chores {
-    deleted_may_wait: bool,
-    rounds: u32,
-    next_expiry: Instant,
-}
-
-impl Default for Chores {
-    /// Whoever had the store before may have left deleted sessions behind.
-    fn default() -> Self {
-        let deleted_may_wait = !mutant::is("redb/purge-forgotten-at-the-start");
-        Self { deleted_may_wait, rounds: 0, next_expiry: Instant::now() }
-    }
-}
-
-impl Chores {
-    /// There may be deleted sessions to purge.
-    pub(super) fn look_for_deleted(&mut self) {
-        self.deleted_may_wait = !mutant::is("redb/purge-waits-to-be-asked");
-    }
-}
-
 impl Writer {
     /// Chores of the moment. A chore that fails is tried again later. Answers whether more is to be done.
     pub(super) fn keep_house(&mut self, idle: bool) -> bool {
-        if self.may_write().is_err() {
+        if self.permit.check().is_err() {
             return false;
         }
-        self.chores.rounds = self.chores.rounds.wrapping_add(1);
-        let mut more = false;
-        if self.chores.deleted_may_wait && (idle || self.chores.rounds.is_multiple_of(PURGE_EVERY)) {
-            // What cannot be purged now waits for the next deletion or the next process.
-            more |= matches!(self.purge_slice(), Ok(Some(_)));
+        let due = self.pace.round(idle, Instant::now());
+        if due.purge {
+            let _ = self.purge_slice();
         }
-        if idle && Instant::now() >= self.chores.next_expiry {
-            let removed = self.expire().unwrap_or(0);
-            if removed == 0 {
-                self.chores.next_expiry = Instant::now() + EXPIRY_PAUSE;
-            }
-            more |= removed > 0;
+        if due.expiry {
+            self.expire();
         }
-        more
+        self.pace.waits(Instant::now())
     }
 
     /// Purges one slice in a transaction of its own; `None` when nothing waits.
@@ -68,19 +34,18 @@ impl Writer {
             writer.dirty = report.is_some();
             Ok(report)
         });
-        if !matches!(report, Ok(Some(_))) {
-            self.chores.deleted_may_wait = false;
-        }
+        self.pace.purged(&report);
         report
     }
 
-    fn expire(&mut self) -> Result<usize> {
+    /// Removes a slice of expired receipts.
+    fn expire(&mut self) {
         let now = self.clock.now();
-        self.in_transaction(|writer| {
-            let removed = purge::expired_slice(writer.transaction()?, now)?;
-            writer.dirty = removed > 0;
-            Ok(removed)
-        })
+        let removed = self.in_transaction(|writer| {
+            writer.dirty = purge::expired_slice(writer.transaction()?, now)?;
+            Ok(writer.dirty)
+        });
+        self.pace.expired(removed.unwrap_or(false), Instant::now());
     }
 
     /// Gives unused space back: moves the pages of the file together and cuts it.
@@ -88,7 +53,7 @@ impl Writer {
     /// # Errors
     /// `Busy` while long work reads the store, and whatever the engine answers.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        self.may_write()?;
+        self.permit.check()?;
         if mutant::is("redb/compacts-nothing") {
             return Ok(());
         }
@@ -96,7 +61,7 @@ impl Writer {
         if let Err(error) = &done
             && error.kind() != turnkeep_core::ErrorKind::Busy
         {
-            self.poisoned.get_or_insert_with(|| error.duplicate());
+            self.permit.poison(error);
         }
         done
     }

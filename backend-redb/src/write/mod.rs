@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use redb::{Durability, WriteTransaction};
-use turnkeep_core::local::{CommitFailure, Engine, Handles, random_bits};
+use turnkeep_core::local::{CommitFailure, Engine, Handles, Pace, Permit, random_bits};
 use turnkeep_core::mutant;
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
@@ -20,7 +20,6 @@ use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
 use crate::database::Database;
 use crate::error;
 use crate::write::cache::Cache;
-use crate::write::chores::Chores;
 
 /// The writer's state, owned by its thread. One process has the file, so nothing changes behind its back.
 #[derive(Debug)]
@@ -35,11 +34,8 @@ pub(crate) struct Writer {
     dirty: bool,
     /// How many syncs had failed when it began.
     syncs_failed: u64,
-    chores: Chores,
-    /// Opened only to read what is left.
-    damaged: bool,
-    /// Why no more may be written.
-    poisoned: Option<Error>,
+    pace: Pace,
+    permit: Permit,
 }
 
 /// A write transaction; the engine's own has no debug form.
@@ -68,37 +64,17 @@ impl Writer {
             last_activity,
             dirty: false,
             syncs_failed: 0,
-            chores: Chores::default(),
-            damaged,
-            poisoned: None,
-        }
-    }
-
-    /// Whether anything may be written at all.
-    fn may_write(&self) -> Result<()> {
-        if self.damaged && !mutant::is("redb/writes-to-what-is-damaged") {
-            return Err(Error::new(
-                ErrorKind::ReadOnly,
-                "the store was opened to read what is left of it, so nothing is written to it",
-            ));
-        }
-        match &self.poisoned {
-            Some(_) if mutant::is("redb/poison-not-looked-at") => Ok(()),
-            Some(error) => Err(Error::new(
-                ErrorKind::Poisoned,
-                "an earlier write failed in a way that leaves its outcome open; reopen the store",
-            )
-            .with_source(error.to_string())),
-            None => Ok(()),
+            pace: Pace::new(Instant::now()),
+            permit: Permit::new(damaged),
         }
     }
 
     fn open_transaction(&mut self) -> Result<()> {
-        self.may_write()?;
+        self.permit.check()?;
         self.syncs_failed = self.database.syncs().1;
         let begun = match self.begin_engine() {
             Err(error) if self.database.syncs().1 != self.syncs_failed => {
-                self.poisoned.get_or_insert_with(|| error.duplicate());
+                self.permit.poison(&error);
                 Err(error)
             }
             // It met an error of the file before, perhaps while somebody read. No sync failed, so nothing is in doubt.
@@ -146,7 +122,7 @@ impl Writer {
                 if refused || (untouched && self.start_over(&error)) {
                     return Err(CommitFailure::NothingApplied(error));
                 }
-                self.poisoned.get_or_insert_with(|| error.duplicate());
+                self.permit.poison(&error);
                 Err(CommitFailure::Unknown(error))
             }
         }
@@ -194,7 +170,7 @@ impl Writer {
             },
             done => {
                 if let Err(failed) = self.undo() {
-                    self.poisoned.get_or_insert(failed);
+                    self.permit.poison(&failed);
                 }
                 done
             }
@@ -231,7 +207,7 @@ impl Engine for Writer {
         let (cache, activity) = (&mut self.cache, &mut self.last_activity);
         let deleted = error::contained(|| apply::apply(&open.0, cache, writes, activity))?;
         if deleted {
-            self.chores.look_for_deleted();
+            self.pace.look_for_deleted();
         }
         Ok(())
     }

@@ -34,24 +34,33 @@ pub(super) fn remove(from: &WriteTransaction, table: Table, key: &Key) -> Result
     open(from, table)?.remove(key.as_bytes())
 }
 
-/// Removes at most `most` rows of a span; answers how many.
-pub(super) fn remove_some(from: &WriteTransaction, table: Table, span: &Span, most: usize) -> Result<usize> {
-    if most == 0 {
-        return Ok(0);
-    }
+/// Removes the rows with these keys.
+pub(super) fn remove_keys(from: &WriteTransaction, table: Table, keys: &[Vec<u8>]) -> Result<()> {
+    let mut table = open(from, table)?;
+    keys.iter().try_for_each(|key| table.remove(key).map(drop))
+}
+
+/// Removes every row of a span.
+pub(super) fn remove_span(from: &WriteTransaction, table: Table, span: &Span) -> Result<()> {
+    remove_keys(from, table, &keys(from, table, span, |_| true)?)
+}
+
+/// The keys of a span, from the lowest to the one whose row, of so many bytes, does not fit.
+pub(super) fn keys(
+    from: &WriteTransaction,
+    table: Table,
+    span: &Span,
+    mut fits: impl FnMut(usize) -> bool,
+) -> Result<Vec<Vec<u8>>> {
     let mut keys = Vec::new();
-    from.scan(table, span, Toward::Higher, &mut |key, _| {
-        keys.push(key.to_vec());
-        Ok(keys.len() < most)
+    from.scan(table, span, Toward::Higher, &mut |key, body| {
+        let fits = fits(body.len());
+        if fits {
+            keys.push(key.to_vec());
+        }
+        Ok(fits)
     })?;
-    if keys.is_empty() {
-        return Ok(0);
-    }
-    let mut open = open(from, table)?;
-    for key in &keys {
-        open.remove(key)?;
-    }
-    Ok(keys.len())
+    Ok(keys)
 }
 
 /// The next number of a counter that never gives one twice.

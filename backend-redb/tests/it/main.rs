@@ -5,6 +5,7 @@
 
 mod conformance;
 mod crash;
+mod housekeeping;
 mod opening;
 mod restore;
 mod space;

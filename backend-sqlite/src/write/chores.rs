@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use turnkeep_core::local::{WriteLock, owner};
+use turnkeep_core::local::{CommitFailure, Engine as _, Pace, WriteLock, owner};
 use turnkeep_core::mutant;
 use turnkeep_core::store::PurgeReport;
 use turnkeep_core::{Error, ErrorKind, OwnerId, Result};
 
-use crate::error::{commit_is_undoable, sql};
+use crate::error::sql;
 use crate::statement::Prepare as _;
 use crate::write::Writer;
 use crate::write::index::{self, Indexing};
@@ -19,10 +19,6 @@ use crate::write::purge::{self, ExpiryWalk};
 const CHECKPOINT_PAGES: i32 = 1000;
 /// Frames from which on a checkpoint is made although commits wait. More would make readers search longer.
 const CHECKPOINT_PAGES_BUSY: i32 = 4000;
-/// Rounds of commits after which a waiting purge gets a slice although nobody is idle.
-const PURGE_EVERY: u32 = 8;
-/// How often expired requests are looked for.
-const EXPIRY_PAUSE: Duration = Duration::from_secs(60 * 60);
 /// How long a chore waits for another process.
 const CHORE_WAIT: Duration = Duration::from_secs(5);
 
@@ -31,22 +27,15 @@ const CHORE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Chores {
     /// The line for the right to write, for chores that a caller asks for.
     turn: WriteLock,
-    deleted_may_wait: bool,
-    rounds: u32,
-    expiry: Option<ExpiryWalk>,
-    next_expiry: Instant,
+    pub(super) pace: Pace,
+    expiry: ExpiryWalk,
     pub(super) index: Indexing,
 }
 
 impl Chores {
     pub(super) fn new(turn: WriteLock, index: bool) -> Self {
-        let (now, index) = (Instant::now(), Indexing::new(index));
-        Self { turn, deleted_may_wait: false, rounds: 0, expiry: None, next_expiry: now, index }
-    }
-
-    /// There may be deleted sessions to purge.
-    pub(super) fn look_for_deleted(&mut self) {
-        self.deleted_may_wait = !mutant::is("sqlite/purge-waits-to-be-asked");
+        let (pace, index) = (Pace::new(Instant::now()), Indexing::new(index));
+        Self { turn, pace, expiry: ExpiryWalk::default(), index }
     }
 }
 
@@ -54,23 +43,21 @@ impl Writer {
     /// Chores of the moment. A chore that fails is tried again later; one whose outcome is unknown poisons the
     /// writer. Answers whether more is to be done.
     pub(super) fn keep_house(&mut self, idle: bool) -> bool {
-        if self.may_write().is_err() {
+        if self.permit.check().is_err() {
             return false;
         }
         let enough = if idle { CHECKPOINT_PAGES } else { CHECKPOINT_PAGES_BUSY };
         if self.log_pages.load(Ordering::Relaxed) >= enough {
             let _ = self.checkpoint();
         }
-        self.chores.rounds = self.chores.rounds.wrapping_add(1);
-        let mut more = false;
-        if self.chores.deleted_may_wait && (idle || self.chores.rounds.is_multiple_of(PURGE_EVERY)) {
-            // What cannot be purged now waits for the next deletion or the next process.
-            more |= matches!(self.purge_slice(), Ok(Some(_)));
+        let due = self.chores.pace.round(idle, Instant::now());
+        if due.purge {
+            let _ = self.purge_slice();
         }
-        if idle {
-            more |= self.expire().unwrap_or(false);
+        if due.expiry {
+            self.expire();
         }
-        more
+        self.chores.pace.waits(Instant::now())
     }
 
     /// Moves the log into the database as far as readers allow, and waits for nobody.
@@ -85,9 +72,7 @@ impl Writer {
     /// Purges one slice in a transaction of its own; `None` when nothing waits.
     fn purge_slice(&mut self) -> Result<Option<PurgeReport>> {
         let report = self.in_transaction(|writer| purge::deleted_slice(&writer.conn));
-        if !matches!(report, Ok(Some(_))) {
-            self.chores.deleted_may_wait = false;
-        }
+        self.chores.pace.purged(&report);
         report
     }
 
@@ -128,25 +113,15 @@ impl Writer {
     }
 
     pub(crate) fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        use turnkeep_core::local::Engine;
         self.begin(Instant::now() + CHORE_WAIT)?;
-        let done = work(self);
-        match done {
-            Ok(done) => match self.execute("COMMIT") {
+        match work(self) {
+            Ok(done) => match self.commit() {
                 Ok(()) => Ok(done),
-                Err(error) => {
-                    let undoable = commit_is_undoable(&error);
-                    let error = sql(error);
-                    let undone = self.undo();
-                    if !undoable || undone.is_err() {
-                        self.poisoned.get_or_insert_with(|| error.duplicate());
-                    }
-                    Err(error)
-                }
+                Err(CommitFailure::NothingApplied(error) | CommitFailure::Unknown(error)) => Err(error),
             },
             Err(error) => {
                 if let Err(failed) = self.undo() {
-                    self.poisoned.get_or_insert(failed);
+                    self.permit.poison(&failed);
                 }
                 Err(error)
             }
@@ -155,7 +130,7 @@ impl Writer {
 
     /// Brings the index for searches further by a slice. Answers whether more is to be done.
     pub(super) fn index_slice(&mut self) -> bool {
-        if self.may_write().is_err() {
+        if self.permit.check().is_err() {
             return false;
         }
         let mut work = self.chores.index.hand_over();
@@ -174,7 +149,7 @@ impl Writer {
     /// moment and unless somebody else is writing.
     pub(super) fn index_at_the_end(&mut self) {
         let until = Instant::now() + index::AT_THE_END;
-        if self.may_write().is_err()
+        if self.permit.check().is_err()
             || !self.chores.index.is_worth_the_end(&self.conn)
             || !self.chores.turn.try_lock().unwrap_or(false)
         {
@@ -184,20 +159,12 @@ impl Writer {
         self.chores.turn.unlock();
     }
 
-    /// Removes a slice of expired requests, if it is time. Answers whether the walk goes on.
-    fn expire(&mut self) -> Result<bool> {
-        if self.chores.expiry.is_none() && Instant::now() < self.chores.next_expiry {
-            return Ok(false);
-        }
-        let walk = self.chores.expiry.unwrap_or_default();
-        let now = self.clock.now();
-        let next = self.in_transaction(|writer| purge::expired_slice(&writer.conn, now, walk));
-        // A failed walk is over too; the next one starts at the beginning.
-        self.chores.expiry = *next.as_ref().unwrap_or(&None);
-        if self.chores.expiry.is_none() {
-            self.chores.next_expiry = Instant::now() + EXPIRY_PAUSE;
-        }
-        next.map(|next| next.is_some())
+    /// Removes a slice of expired requests. A walk that fails is over, and the next one starts at the beginning.
+    fn expire(&mut self) {
+        let (now, walk) = (self.clock.now(), self.chores.expiry);
+        let next = self.in_transaction(|writer| purge::expired_slice(&writer.conn, now, walk)).ok().flatten();
+        self.chores.pace.expired(next.is_some(), Instant::now());
+        self.chores.expiry = next.unwrap_or_default();
     }
 
     /// Removes the lock files of dead owners that no lease names. Done at the end, so that the file of this handle

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use turnkeep_core::Result;
-use turnkeep_core::limits::SLICE_ROWS;
+use turnkeep_core::local::Slice;
 use turnkeep_core::query::words_of;
 
 use crate::columns::{Fields, number_of, row_key};
@@ -117,10 +117,10 @@ pub(super) fn slice(conn: &Connection, work: &mut Indexing) -> Result<bool> {
         work.next_look = Some(now + LOOK_PAUSE);
         work.sessions.extend(behind(conn)?);
     }
-    let (mut rows, mut bytes) = (SLICE_ROWS, SLICE_BYTES);
+    let mut slice = Slice::of_bytes(SLICE_BYTES);
     // Ascending, as the index likes it best.
     while let Some(skey) = work.sessions.first().copied() {
-        if index_session(conn, skey, &mut rows, &mut bytes)? {
+        if index_session(conn, skey, &mut slice)? {
             return Ok(true);
         }
         work.sessions.remove(&skey);
@@ -136,7 +136,7 @@ fn behind(conn: &Connection) -> Result<Vec<i64>> {
 }
 
 /// Indexes the entries of a session until there are enough; answers whether it has more.
-fn index_session(conn: &Connection, skey: i64, rows: &mut u32, bytes: &mut usize) -> Result<bool> {
+fn index_session(conn: &Connection, skey: i64, slice: &mut Slice) -> Result<bool> {
     const THROUGH: &str = "SELECT coalesce(i.through, 0), coalesce(s.head, 0) FROM sessions s
          LEFT JOIN indexed i ON i.skey = s.skey WHERE s.skey = ?1 AND s.state = 'active'";
     const TEXTS: &str = "SELECT rid, text FROM entries WHERE rid > ?1 AND rid <= ?2 ORDER BY rid";
@@ -154,20 +154,16 @@ fn index_session(conn: &Connection, skey: i64, rows: &mut u32, bytes: &mut usize
         let mut texts = conn.prepared(TEXTS).map_err(sql)?;
         let mut texts = texts.query([row_key(skey, through), row_key(skey, head)]).map_err(sql)?;
         while let Some(row) = texts.next().map_err(sql)? {
-            if *rows == 0 || *bytes == 0 {
+            let fields = &mut Fields::new("entries", row);
+            let (rid, text) = (fields.int()?, fields.maybe_text()?.unwrap_or_default());
+            if !slice.take(text.len()) {
                 more = true;
                 break;
             }
-            let fields = &mut Fields::new("entries", row);
-            let rid = fields.int()?;
-            if let Some(text) = fields.maybe_text()? {
-                let words = words_of(text);
-                if !words.is_empty() {
-                    insert.execute(params![rid, words]).map_err(sql)?;
-                }
-                *bytes = bytes.saturating_sub(text.len());
+            let words = words_of(text);
+            if !words.is_empty() {
+                insert.execute(params![rid, words]).map_err(sql)?;
             }
-            *rows -= 1;
             last = number_of(rid);
         }
     }

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, WriteLock, random_bits};
+use turnkeep_core::local::{CommitFailure, Engine, OwnerLock, Permit, WriteLock, random_bits};
 use turnkeep_core::mutant;
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
-use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
+use turnkeep_core::{Clock, Result, WorkspaceId};
 
 use crate::error::{commit_is_undoable, sql};
 use crate::migrate;
@@ -44,10 +44,7 @@ pub(crate) struct Writer {
     /// Frames in the write-ahead log after the last commit.
     log_pages: Arc<AtomicI32>,
     chores: Chores,
-    /// Opened only to read what is left.
-    damaged: bool,
-    /// Why nothing may be written any more.
-    poisoned: Option<Error>,
+    permit: Permit,
 }
 
 impl std::fmt::Debug for Writer {
@@ -88,31 +85,12 @@ impl Writer {
             dirty: false,
             log_pages,
             chores: Chores::new(turn, options.search_index),
-            damaged: options.damaged,
-            poisoned: None,
+            permit: Permit::new(options.damaged),
         })
     }
 
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.conn
-    }
-
-    /// Whether anything may be written at all.
-    fn may_write(&self) -> Result<()> {
-        if self.damaged && !mutant::is("sqlite/writes-to-what-is-damaged") {
-            return Err(Error::new(
-                ErrorKind::ReadOnly,
-                "the store was opened to read what is left of it, so nothing is written to it",
-            ));
-        }
-        match &self.poisoned {
-            Some(error) => Err(Error::new(
-                ErrorKind::Poisoned,
-                "an earlier write failed in a way that leaves its outcome open; reopen the store",
-            )
-            .with_source(error.to_string())),
-            None => Ok(()),
-        }
     }
 
     fn execute(&self, text: &str) -> rusqlite::Result<()> {
@@ -135,10 +113,8 @@ impl Writer {
         migrate::check_version(&self.conn)?;
         let last = cache::last_activity(&self.conn)?;
         self.last_activity = self.last_activity.max(u64::try_from(last).unwrap_or(0));
-        // Whoever had the store before may have left deleted sessions behind.
-        if !mutant::is("sqlite/purge-forgotten-at-the-start") {
-            self.chores.look_for_deleted();
-        }
+        // Whoever wrote may have deleted sessions and be gone.
+        self.chores.pace.look_for_deleted();
         self.chores.index.look();
         self.data_version = version;
         Ok(())
@@ -164,7 +140,7 @@ impl Writer {
         match self.undo() {
             Ok(()) if undoable => CommitFailure::NothingApplied(error),
             _ => {
-                self.poisoned.get_or_insert_with(|| error.duplicate());
+                self.permit.poison(&error);
                 CommitFailure::Unknown(error)
             }
         }
@@ -173,7 +149,7 @@ impl Writer {
 
 impl Engine for Writer {
     fn begin(&mut self, deadline: Instant) -> Result<()> {
-        self.may_write()?;
+        self.permit.check()?;
         let left = deadline.saturating_duration_since(Instant::now());
         // A wait of nothing would answer busy without a look.
         self.conn.busy_timeout(left.max(Duration::from_millis(1))).map_err(sql)?;
@@ -201,7 +177,7 @@ impl Engine for Writer {
         let mut touched = apply::Touched::default();
         apply::apply(&self.conn, &mut self.cache, writes, &mut self.last_activity, &mut touched)?;
         if touched.deleted {
-            self.chores.look_for_deleted();
+            self.chores.pace.look_for_deleted();
         }
         self.chores.index.note(touched.texts);
         Ok(())
@@ -226,7 +202,7 @@ impl Engine for Writer {
     }
 
     fn rests_after(&self) -> Option<Duration> {
-        self.may_write().ok().and_then(|()| self.chores.index.wanted_after())
+        self.permit.check().ok().and_then(|()| self.chores.index.wanted_after())
     }
 
     fn rest(&mut self) -> bool {
@@ -238,7 +214,7 @@ impl Engine for Writer {
         // Whoever closes last empties the log; the engine does that itself when the connection goes.
         self.owner_lock = None;
         self.sweep_owners();
-        let checkpoint = if self.may_write().is_ok() { self.checkpoint() } else { Ok(()) };
+        let checkpoint = if self.permit.check().is_ok() { self.checkpoint() } else { Ok(()) };
         self.conn.flush_prepared_statement_cache();
         checkpoint
     }

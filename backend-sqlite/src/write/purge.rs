@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use turnkeep_core::commit::RequestId;
-use turnkeep_core::limits::{REQUEST_MS, SLICE_ROWS};
+use turnkeep_core::limits::REQUEST_MS;
+use turnkeep_core::local::Slice;
 use turnkeep_core::store::PurgeReport;
 use turnkeep_core::{Result, Timestamp};
 
@@ -11,7 +12,7 @@ use crate::error::sql;
 use crate::statement::Prepare as _;
 
 /// Bytes of entries after which a slice ends early: large rows take longer to give back.
-const SLICE_BYTES: i64 = 2 * 1024 * 1024;
+const SLICE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Removes at most one slice of rows of the oldest deleted session, within a write transaction. `None` when no
 /// deleted session is left.
@@ -23,9 +24,8 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
         .and_then(|mut find| find.query_row([], |row| row.get(0)).optional())
         .map_err(sql)?;
     let Some(skey) = oldest else { return Ok(None) };
-    let most = i64::from(SLICE_ROWS);
-    let mut left = most;
-    left -= entries(conn, skey, left)?;
+    let mut slice = Slice::of_bytes(SLICE_BYTES);
+    entries(conn, skey, &mut slice)?;
     // Each table in turn, and the next one when there was room for all: streams find their events, and the session
     // row, the last, finds the rest.
     for text in [
@@ -48,63 +48,46 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
         "DELETE FROM indexed WHERE skey IN (SELECT skey FROM indexed WHERE skey = ?1 LIMIT ?2)",
         "DELETE FROM session_meta WHERE skey IN (SELECT skey FROM session_meta WHERE skey = ?1 LIMIT ?2)",
     ] {
-        if left <= 0 {
-            break;
-        }
-        let removed = execute(conn, text, skey, left)?;
-        left -= removed;
+        let removed = conn
+            .prepared(text)
+            .and_then(|mut delete| delete.execute(params![skey, slice.room()]))
+            .map_err(sql)?;
+        slice.took(removed);
     }
-    let mut report = PurgeReport { sessions: 0, rows: u64::try_from(most - left).unwrap_or(0) };
-    // Room was left, so every table had its turn.
-    if left > 0 && !has_entries(conn, skey)? {
+    // Room is left, so every table had its turn.
+    let gone = slice.take(0);
+    if gone {
         conn.prepared("DELETE FROM sessions WHERE skey = ?1")
             .and_then(|mut delete| delete.execute([skey]))
             .map_err(sql)?;
-        report.sessions = 1;
-        report.rows += 1;
     }
-    Ok(Some(report))
+    Ok(Some(PurgeReport { sessions: gone.into(), rows: slice.taken() }))
 }
 
-fn execute(conn: &Connection, text: &str, skey: i64, most: i64) -> Result<i64> {
-    let removed =
-        conn.prepared(text).and_then(|mut delete| delete.execute(params![skey, most])).map_err(sql)?;
-    Ok(i64::try_from(removed).unwrap_or(i64::MAX))
-}
-
-/// Removes entries from the first on, until there are enough rows or bytes.
-fn entries(conn: &Connection, skey: i64, most: i64) -> Result<i64> {
-    const LAST: &str = "SELECT rid, octet_length(payload) + coalesce(octet_length(text), 0) FROM entries
-         WHERE rid > ?1 AND rid <= ?2 ORDER BY rid LIMIT ?3";
-    let (low, high) = (row_key(skey, 0), row_key(skey, u32::MAX));
-    let mut last = None;
+/// Removes entries from the first on, as many as fit.
+fn entries(conn: &Connection, skey: i64, slice: &mut Slice) -> Result<()> {
+    const SIZES: &str = "SELECT rid, octet_length(payload) + coalesce(octet_length(text), 0) FROM entries
+         WHERE rid > ?1 AND rid <= ?2 ORDER BY rid";
+    let low = row_key(skey, 0);
+    let mut last = low;
     {
-        let mut sizes = conn.prepared(LAST).map_err(sql)?;
-        let mut rows = sizes.query(params![low, high, most]).map_err(sql)?;
-        let mut bytes = 0_i64;
+        let mut sizes = conn.prepared(SIZES).map_err(sql)?;
+        let mut rows = sizes.query([low, row_key(skey, u32::MAX)]).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
-            last = Some(row.get::<_, i64>(0).map_err(sql)?);
-            bytes = bytes.saturating_add(row.get(1).map_err(sql)?);
-            if bytes >= SLICE_BYTES {
+            let (rid, bytes) = (row.get(0).map_err(sql)?, row.get::<_, u32>(1).map_err(sql)?);
+            if !slice.take(bytes as usize) {
                 break;
             }
+            last = rid;
         }
     }
-    let Some(last) = last else { return Ok(0) };
-    conn.prepared("DELETE FROM search WHERE rowid > ?1 AND rowid <= ?2")
-        .and_then(|mut delete| delete.execute([low, last]))
-        .map_err(sql)?;
-    let removed = conn
-        .prepared("DELETE FROM entries WHERE rid > ?1 AND rid <= ?2")
-        .and_then(|mut delete| delete.execute([low, last]))
-        .map_err(sql)?;
-    Ok(i64::try_from(removed).unwrap_or(i64::MAX))
-}
-
-fn has_entries(conn: &Connection, skey: i64) -> Result<bool> {
-    conn.prepared("SELECT 1 FROM entries WHERE rid > ?1 AND rid <= ?2 LIMIT 1")
-        .and_then(|mut find| find.exists([row_key(skey, 0), row_key(skey, u32::MAX)]))
-        .map_err(sql)
+    for text in [
+        "DELETE FROM search WHERE rowid > ?1 AND rowid <= ?2",
+        "DELETE FROM entries WHERE rid > ?1 AND rid <= ?2",
+    ] {
+        conn.prepared(text).and_then(|mut delete| delete.execute([low, last])).map_err(sql)?;
+    }
+    Ok(())
 }
 
 /// Where the removal of expired requests stands: the scope looked at last.
@@ -129,25 +112,24 @@ pub(super) fn expired_slice(
         "DELETE FROM requests WHERE skey = ?1 AND wkey = ?2 AND id IN (SELECT id FROM requests
          WHERE skey = ?1 AND wkey = ?2 AND id < ?3 LIMIT ?4)";
     let oldest_kept = RequestId::generated(now.plus_ms(-REQUEST_MS), [0; 10]).to_string();
-    let (mut at, mut left) = (walk.after, SLICE_ROWS as usize);
+    let (mut slice, mut after) = (Slice::of_rows(), walk.after);
     // A look at a scope costs about as much as the removal of a row.
-    for _ in 0..SLICE_ROWS {
+    while slice.take(0) {
         let next: Option<(i64, i64)> = conn
             .prepared(NEXT)
-            .and_then(|mut next| {
-                next.query_row([at.0, at.1], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-            })
+            .and_then(|mut next| next.query_row(after, |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .map_err(sql)?;
         let Some((skey, wkey)) = next else { return Ok(None) };
         let removed = conn
             .prepared(DELETE)
-            .and_then(|mut delete| delete.execute(params![skey, wkey, oldest_kept, left.cast_signed()]))
+            .and_then(|mut delete| delete.execute(params![skey, wkey, oldest_kept, slice.room()]))
             .map_err(sql)?;
-        left = left.saturating_sub(removed);
-        if left == 0 {
-            return Ok(Some(ExpiryWalk { after: at }));
+        slice.took(removed);
+        if slice.is_full() {
+            // The scope may have more.
+            break;
         }
-        at = (skey, wkey);
+        after = (skey, wkey);
     }
-    Ok(Some(ExpiryWalk { after: at }))
+    Ok(Some(ExpiryWalk { after }))
 }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use turnkeep_core::commit::{Commit, LeaseGrant, Op, Request, RequestId, Takeover};
 use turnkeep_core::model::{LeaseKey, LeaseName, LeasePurpose, Liveness};
 use turnkeep_core::query::SessionQuery;
-use turnkeep_core::{Clock, ErrorKind, LeaseToken, Maintenance, ManualClock, Store};
+use turnkeep_core::{Clock, ErrorKind, LeaseToken, Maintenance, ManualClock, Store, Timestamp};
 use turnkeep_sqlite::{SqliteOptions, SqliteStore, Synchronous};
 
 use crate::support::{
@@ -93,16 +94,33 @@ fn case_52_a_deleted_session_is_purged_in_slices_without_residue() {
     close(&store);
 }
 
+/// Deletes every session as a process does that dies right after that commit. `meanwhile` is done before it.
+fn delete_and_die(path: &Path, meanwhile: impl FnOnce()) {
+    let other = Connection::open(path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE sessions SET state = 'deleted'").unwrap();
+    meanwhile();
+    other.execute_batch("COMMIT").unwrap();
+}
+
+/// Waits until this query counts so many; the writer works beside.
+fn counts_in_time(path: &Path, text: &str, expected: i64) -> bool {
+    (0..1000).any(|_| {
+        let there = count(path, text) == expected;
+        if !there {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        there
+    })
+}
+
 #[test]
 fn a_purge_that_a_process_left_is_taken_up_by_the_next() {
+    const ENTRIES: &str = "SELECT count(*) FROM entries";
     let (_folder, path) = fresh();
     let store = open(&path);
     let session = session_of(&store, "s", 200);
     close(&store);
-    // As a process leaves it that dies right after the commit of the delete.
-    let other = Connection::open(&path).unwrap();
-    other.execute_batch("UPDATE sessions SET state = 'deleted'").unwrap();
-    drop(other);
+    delete_and_die(&path, || ());
     let store = open(&path);
     assert!(
         block_on(store.session(&turnkeep_core::SessionKey { workspace: workspace(), id: session.id }))
@@ -111,13 +129,33 @@ fn a_purge_that_a_process_left_is_taken_up_by_the_next() {
     );
     // Any commit brings the writer to its chores; nobody calls the purge.
     commit(&store, [create(&life("t"))]);
-    for _ in 0..1000 {
-        if count(&path, "SELECT count(*) FROM entries") == 0 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_eq!(count(&path, "SELECT count(*) FROM entries"), 0);
+    assert!(counts_in_time(&path, ENTRIES, 0));
+    // And so it is when the other one dies while this store is open and has nothing to purge.
+    session_of(&store, "u", 200);
+    block_on(store.purge()).unwrap();
+    delete_and_die(&path, || ());
+    commit(&store, [create(&life("v"))]);
+    assert!(counts_in_time(&path, ENTRIES, 0));
+    close(&store);
+}
+
+#[test]
+fn a_purge_waits_for_another_program_that_writes() {
+    let (_folder, path) = fresh();
+    let store = open(&path);
+    session_of(&store, "s", 3);
+    let begun = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            delete_and_die(&path, || {
+                begun.wait();
+                std::thread::sleep(Duration::from_millis(300));
+            });
+        });
+        begun.wait();
+        block_on(store.purge()).unwrap();
+    });
+    assert_eq!(count(&path, "SELECT count(*) FROM sessions"), 0);
     close(&store);
 }
 
@@ -140,20 +178,31 @@ fn expired_requests_go_and_others_stay() {
     clock.advance_ms(4 * 24 * 60 * 60 * 1000);
     patched(RequestId::generated(clock.now(), [77; 10]));
     close(&store);
+    // More than one slice removes, and more scopes than one slice looks at, before and behind.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN").unwrap();
+    let receipt = |skey: i64, id: RequestId| {
+        const COPY: &str = "INSERT INTO requests SELECT ?1, wkey, ?2, NULL, fingerprint, 0, 0, receipt
+             FROM requests WHERE id = 'h:mine' LIMIT 1";
+        assert_eq!(other.execute(COPY, (skey, id.to_string())).unwrap(), 1);
+    };
+    for n in 0_i64..2_500 {
+        let mut random = [1; 10];
+        random[2..].copy_from_slice(&n.to_be_bytes());
+        receipt(1_000_000 + n / 1_250, RequestId::generated(Timestamp::from_millis(1), random));
+        receipt(2_000_000 + n, RequestId::host("theirs").unwrap());
+    }
+    receipt(3_000_000, RequestId::generated(Timestamp::from_millis(1), [3; 10]));
+    other.execute_batch("COMMIT").unwrap();
+    drop(other);
     clock.advance_ms(4 * 24 * 60 * 60 * 1000);
     let store = open();
     commit(&store, [create(&life("t"))]);
     // The writer does it when nobody waits for it, and not any more once the store is closed.
-    let generated = || count(&path, "SELECT count(*) FROM requests WHERE id LIKE 'g:%'");
-    for _ in 0..1000 {
-        if generated() == 1 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let gone = counts_in_time(&path, "SELECT count(*) FROM requests WHERE id LIKE 'g:%'", 1);
     close(&store);
-    assert_eq!(generated(), 1);
-    assert_eq!(count(&path, "SELECT count(*) FROM requests WHERE id LIKE 'h:%'"), 1);
+    assert!(gone);
+    assert_eq!(count(&path, "SELECT count(*) FROM requests WHERE id LIKE 'h:%'"), 2_501);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::commit::{Commit, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{GROUP_COMMITS, Limits, QUEUE_COMMITS};
 use crate::local::job::{Chore, Job, Pending, fill, next_job, refuse, session_of, split_late, withdraw_late};
+use crate::local::permit::poisoned;
 use crate::local::{CommitFailure, Engine, WriteLock};
 use crate::mutant;
 use crate::rules::{decide, plan, validate};
@@ -467,12 +468,4 @@ pub(super) fn busy() -> Error {
         ErrorKind::Busy,
         "another process kept the store busy past the deadline; nothing was written, try again",
     )
-}
-
-fn poisoned(error: &Error) -> Error {
-    Error::new(
-        ErrorKind::Poisoned,
-        "an earlier commit failed in a way that leaves its outcome open; reopen the store",
-    )
-    .with_source(error.to_string())
 }

@@ -133,6 +133,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ],
     ),
     mutant(
+        "pace/purge-forgotten-at-the-start",
+        "A purge that the process before left undone is not gone on with.",
+        On::Redb,
+        &[("DEL-004", "a purge that was killed does not go on by itself")],
+    ),
+    mutant(
+        "pace/purge-waits-to-be-asked",
+        "A deleted session is purged only when somebody asks.",
+        On::Sqlite,
+        &[("DEL-002", "is not purged while the store is in use")],
+    ),
+    mutant(
         "pages/end-with-the-first",
         "A full page has no cursor for the rest.",
         On::Memory,
@@ -175,6 +187,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "JSON of any depth is taken.",
         On::Memory,
         &[("LIM-005", "expected TK-TOO-LARGE, the store said yes")],
+    ),
+    mutant(
+        "permit/poison-not-looked-at",
+        "After a commit of unknown outcome chores go on.",
+        On::Redb,
+        &[("DUR-004", "a purge after a commit of unknown outcome")],
     ),
     mutant(
         "write-lock/kept",

@@ -94,34 +94,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ],
     ),
     mutant(
-        "redb/poison-not-looked-at",
-        "After a commit of unknown outcome chores go on.",
-        On::Redb,
-        &[("DUR-004", "a purge after a commit of unknown outcome")],
-    ),
-    mutant(
         "redb/prefix-has-no-end",
         "What is read below a session goes on with the next one.",
         On::Redb,
         &[("ID-003", "alpha's sessions with beta's words")],
     ),
     mutant(
-        "redb/purge-forgotten-at-the-start",
-        "A purge that the process before left undone is not gone on with.",
-        On::Redb,
-        &[("DEL-004", "a purge that was killed does not go on by itself")],
-    ),
-    mutant(
         "redb/purge-forgets-records",
         "The purge leaves records behind.",
         On::Redb,
         &[("DEL-002", "rows of all tables after the first life")],
-    ),
-    mutant(
-        "redb/purge-waits-to-be-asked",
-        "A deleted session is purged only when somebody asks.",
-        On::Redb,
-        &[("DEL-002", "is not purged while the store is in use")],
     ),
     mutant(
         "redb/receipt-outlives-its-session",

@@ -127,18 +127,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         &[("ORD-004", "records by ordinal")],
     ),
     mutant(
-        "sqlite/purge-forgotten-at-the-start",
-        "A purge that the process before left undone is not gone on with.",
-        On::Sqlite,
-        &[("DEL-004", "a purge that was killed does not go on by itself")],
-    ),
-    mutant(
-        "sqlite/purge-waits-to-be-asked",
-        "A deleted session is purged only when somebody asks.",
-        On::Sqlite,
-        &[("DEL-002", "is not purged while the store is in use")],
-    ),
-    mutant(
         "sqlite/purge-forgets-events",
         "The purge leaves events behind.",
         On::Sqlite,

@@ -223,10 +223,10 @@ const BREAKS: &[Break] = &[
     ),
     of(
         "X6",
-        "sqlite/writes-to-what-is-damaged",
+        "permit/damaged-is-written",
         "damaged::a_sqlite_store_opened_as_damaged_is_only_read_and_keeps_its_log",
     ),
-    of("X6", "redb/writes-to-what-is-damaged", "damaged::a_redb_store_opened_as_damaged_is_only_read"),
+    of("X6", "permit/damaged-is-written", "damaged::a_redb_store_opened_as_damaged_is_only_read"),
 ];
 
 #[test]
