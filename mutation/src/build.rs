@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::crate_tests::{self, Tests};
 use crate::listed::Listed;
 use crate::rewrite::{blamed, rewrite};
 use crate::spots;
@@ -18,6 +19,8 @@ const ATTEMPTS: usize = 60;
 pub(crate) struct Built {
     /// The program that runs clauses.
     pub(crate) program: PathBuf,
+    /// The tests of the crates that are broken.
+    pub(crate) tests: Vec<Tests>,
     /// Breaks that are in it.
     pub(crate) ready: Vec<Listed>,
     /// Breaks that the compiler refuses.
@@ -64,7 +67,8 @@ pub(crate) fn build(copy: &Path, listed: &[Listed], mut say: impl FnMut(&str)) -
                     .filter(|one| !unviable.contains(&one.id) && !alone.contains(&one.id))
                     .cloned()
                     .collect();
-                return Ok(Built { program, ready, unviable: some(&unviable), alone: some(&alone) });
+                let tests = crate_tests::build(copy, files.keys().copied())?;
+                return Ok(Built { program, tests, ready, unviable: some(&unviable), alone: some(&alone) });
             }
             Err(errors) => {
                 let before = unviable.len();
@@ -85,7 +89,7 @@ pub(crate) fn build(copy: &Path, listed: &[Listed], mut say: impl FnMut(&str)) -
     Err(format!("the copy does not compile after {ATTEMPTS} attempts"))
 }
 
-/// Copies the workspace and builds it without any break.
+/// Copies the workspace and builds the program without any break.
 pub(crate) fn build_sound(copy: &Path) -> Result<PathBuf, String> {
     copy_workspace(copy)?;
     compile(copy)?.map_err(|errors| format!("the workspace does not compile: {errors:?}"))
@@ -145,39 +149,62 @@ type Errors = Vec<(String, std::ops::Range<usize>)>;
 
 /// Builds the program, or says where the errors are.
 fn compile(copy: &Path) -> Result<Result<PathBuf, Errors>, String> {
+    let command = ["build", "--package", "turnkeep-harnesses", "--example", "judge", "--features", "mutants"];
+    let made = cargo(copy, &command)?;
+    let program = made.programs.iter().find(|program| program.of == "judge");
+    Ok(program.map(|program| program.path.clone()).ok_or(made.errors))
+}
+
+/// What a command of cargo made. It was in order if there is no error.
+pub(crate) struct Made {
+    pub(crate) programs: Vec<Program>,
+    pub(crate) errors: Errors,
+}
+
+/// A program that cargo made.
+pub(crate) struct Program {
+    /// The name of what it was made of.
+    pub(crate) of: String,
+    /// Whether it runs tests.
+    pub(crate) tests: bool,
+    pub(crate) path: PathBuf,
+}
+
+/// Lets cargo build in the copy.
+pub(crate) fn cargo(copy: &Path, command: &[&str]) -> Result<Made, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--package", "turnkeep-harnesses", "--example", "judge", "--features", "mutants"])
+        .args(command)
         .args(["--message-format", "json"])
         .env("RUSTFLAGS", "-Awarnings")
         .env("CARGO_TARGET_DIR", copy.join("target"))
         .current_dir(copy)
         .output()
         .map_err(|error| format!("cargo cannot be run: {error}"))?;
-    let mut errors = Errors::new();
-    let mut program = None;
+    let mut made = Made { programs: Vec::new(), errors: Errors::new() };
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
         match message["reason"].as_str() {
             Some("compiler-message") if message["message"]["level"] == "error" => {
                 let spans = message["message"]["spans"].as_array().map_or(&[] as &[_], Vec::as_slice);
-                spans
-                    .iter()
-                    .filter(|span| span["is_primary"] == true)
-                    .for_each(|span| place(span, &mut errors));
+                let primary = spans.iter().filter(|span| span["is_primary"] == true);
+                primary.for_each(|span| place(span, &mut made.errors));
             }
-            Some("compiler-artifact") if message["target"]["name"] == "judge" => {
-                program = message["executable"].as_str().map(PathBuf::from);
+            Some("compiler-artifact") => {
+                if let (Some(of), Some(path)) =
+                    (message["target"]["name"].as_str(), message["executable"].as_str())
+                {
+                    let tests = message["profile"]["test"] == true;
+                    made.programs.push(Program { of: of.to_owned(), tests, path: path.into() });
+                }
             }
             _ => {}
         }
     }
-    match program {
-        Some(program) if output.status.success() => Ok(Ok(program)),
-        _ if errors.is_empty() => {
-            Err(format!("the build failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        _ => Ok(Err(errors)),
+    if output.status.success() || !made.errors.is_empty() {
+        Ok(made)
+    } else {
+        Err(format!("the build failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }
 

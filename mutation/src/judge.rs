@@ -1,19 +1,19 @@
 //! Runs the suite once for each break, until a clause fails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::build::Built;
+use crate::child;
+use crate::left;
 use crate::listed::{Genre, Listed};
 
-/// A run that has said nothing for so long hangs: that is noticed too.
-const LONGEST: Duration = Duration::from_secs(90);
 /// A clause that noticed something goes this many times nearer to the front than its slowness puts it.
 const FORWARD: usize = 8;
 
@@ -25,7 +25,9 @@ enum Fate {
     Killed { clause: String, says: String },
     /// The program ended by itself or never: no clause could finish.
     Stopped { says: String },
-    /// Every clause passed.
+    /// Every clause passed, and a test of the crate failed.
+    Tested { test: String },
+    /// Every clause passed, and every test.
     Survived,
     /// The compiler refuses it.
     Unviable,
@@ -41,7 +43,7 @@ struct Line {
     fate: Fate,
 }
 
-/// Runs all that have no result yet. Answers whether every break that can be run was noticed.
+/// Runs all that have no result yet. Answers whether every break was noticed but for those that may be left.
 pub(crate) fn judge(
     built: &Built,
     results: &Path,
@@ -72,12 +74,15 @@ pub(crate) fn judge(
     if unbroken != Fate::Survived {
         return Err(format!("without any break the suite does not pass: {unbroken:?}"));
     }
+    if let Some(test) = failing(built, "")? {
+        return Err(format!("without any break a test does not pass: {test}"));
+    }
     let began = Instant::now();
     let waiting: Vec<&Listed> = built.ready.iter().filter(|one| !known.contains_key(&one.name)).collect();
     for (at, one) in waiting.iter().enumerate() {
         let comes_past = |id: &&String| one.clauses.as_ref().is_none_or(|clauses| clauses.contains(*id));
         let asked: Vec<String> = order.iter().filter(comes_past).cloned().collect();
-        let (fate, clause) = run(&built.program, backend, &asked, &one.fault())?;
+        let (mut fate, clause) = run(&built.program, backend, &asked, &one.fault())?;
         // What has just noticed one break is likely to notice the next; but a slow one goes not before the quick.
         if let Some(clause) = clause
             && let Some(slowness) = quickest.iter().position(|id| *id == clause)
@@ -85,8 +90,10 @@ pub(crate) fn judge(
             order.retain(|id| *id != clause);
             order.insert(slowness / FORWARD, clause);
         }
-        if fate == Fate::Survived {
-            say(&format!("survived: {}", one.name));
+        if fate == Fate::Survived
+            && let Some(test) = failing(built, &one.fault())?
+        {
+            fate = Fate::Tested { test };
         }
         note(one, fate.clone())?;
         known.insert(one.name.clone(), fate);
@@ -94,23 +101,41 @@ pub(crate) fn judge(
             say(&format!("{} of {} after {} s", at + 1, waiting.len(), began.elapsed().as_secs()));
         }
     }
+    let all: Vec<&Listed> = built.ready.iter().chain(&built.unviable).chain(&built.alone).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let listed: BTreeSet<&str> =
-        built.ready.iter().chain(&built.unviable).chain(&built.alone).map(|one| one.name.as_str()).collect();
-    for (_, fate) in known.iter().filter(|(name, _)| listed.contains(name.as_str())) {
-        let word = match fate {
-            Fate::Killed { .. } => "killed by a clause",
-            Fate::Stopped { .. } => "stopped",
-            Fate::Survived => "survived",
-            Fate::Unviable => "do not compile",
-            Fate::Alone => "need a build of their own",
-        };
-        *counts.entry(word).or_default() += 1;
+    for fate in all.iter().filter_map(|one| known.get(&one.name)) {
+        *counts.entry(fate.word()).or_default() += 1;
     }
     for (word, count) in &counts {
         say(&format!("{count:>5} {word}"));
     }
-    Ok(!counts.contains_key("survived"))
+    let survived = all.iter().copied().filter(|one| known.get(&one.name) == Some(&Fate::Survived));
+    let news = left::compare(left::read(Path::new("."))?, &all, survived);
+    news.iter().for_each(|line| say(line));
+    Ok(news.is_empty())
+}
+
+impl Fate {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Killed { .. } => "killed by a clause",
+            Self::Stopped { .. } => "stopped",
+            Self::Tested { .. } => "noticed by a test",
+            Self::Survived => "survived",
+            Self::Unviable => "do not compile",
+            Self::Alone => "need a build of their own",
+        }
+    }
+}
+
+/// The test of a broken crate that fails with this break, if one does.
+fn failing(built: &Built, fault: &str) -> Result<Option<String>, String> {
+    for tests in &built.tests {
+        if let Some(test) = tests.ask(fault)? {
+            return Ok(Some(test));
+        }
+    }
+    Ok(None)
 }
 
 fn known(results: &Path, backend: &str) -> Result<BTreeMap<String, Fate>, String> {
@@ -147,53 +172,21 @@ fn run(
     order: &[String],
     fault: &str,
 ) -> Result<(Fate, Option<String>), String> {
-    let mut child = Command::new(program)
-        .arg(backend)
-        .args(order)
-        .env("TURNKEEP_MUTANT", fault)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
-    let errors = child.stderr.take().map(|mut pipe| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = pipe.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        })
-    });
-    let ended = wait(&mut child);
-    let said = child.stdout.take().and_then(|pipe| BufReader::new(pipe).lines().next()).and_then(Result::ok);
-    let errors = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
-    let said = said.unwrap_or_default();
-    Ok(match (ended, said.split_once(' ')) {
-        (true, None) if said == "passed" => (Fate::Survived, None),
-        (true, Some((clause, says))) => {
+    let mut command = Command::new(program);
+    command.arg(backend).args(order).env("TURNKEEP_MUTANT", fault);
+    let ended = child::run(command)?;
+    let said = ended.said.lines().next().unwrap_or_default();
+    let stopped = |says: &str| Fate::Stopped { says: says.to_owned() };
+    Ok(match (ended.success, said.split_once(' ')) {
+        (None, _) => (stopped("no end"), None),
+        (_, Some((clause, says))) => {
             let clause = clause.to_owned();
             (Fate::Killed { clause: clause.clone(), says: says.to_owned() }, Some(clause))
         }
-        (true, None) => {
-            let says =
-                errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_owned();
-            (Fate::Stopped { says }, None)
+        (_, None) if said == "passed" => (Fate::Survived, None),
+        (_, None) => {
+            let last = ended.errors.lines().rev().find(|line| !line.trim().is_empty());
+            (stopped(last.unwrap_or("no word")), None)
         }
-        (false, _) => (Fate::Stopped { says: "no end".to_owned() }, None),
     })
-}
-
-/// Waits for the end, not for ever.
-fn wait(child: &mut Child) -> bool {
-    let until = Instant::now() + LONGEST;
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => return true,
-            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
-            }
-        }
-    }
 }

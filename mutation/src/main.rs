@@ -5,12 +5,18 @@
 //! once, and runs the suite once for each break until a clause fails. A break that does not compile is found by the
 //! compiler and taken out; one that only this way of writing it does not let compile is listed, for a build of its own.
 //!
+//! What no clause notices is asked of the tests of the broken crate, and what they do not notice either must be listed,
+//! with its reason, in `docs/mutants.md`.
+//!
 //! What SQL checks is in no Rust source: the SQLite backend lists the terms and values of its statements itself.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod build;
+mod child;
+mod crate_tests;
 mod judge;
+mod left;
 mod listed;
 mod questions;
 mod rewrite;
@@ -50,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every break that could be run was noticed.
+/// Whether every break that could be run was noticed, but for those that may be left.
 fn run(
     copy: &std::path::Path,
     results: &std::path::Path,
@@ -61,7 +67,8 @@ fn run(
         let program = build::build_sound(copy)?;
         let ready = sql::list(&program, &copy.join("target/checks"), backend)?;
         println!("{} checks listed", ready.len());
-        let built = build::Built { program, ready, unviable: Vec::new(), alone: Vec::new() };
+        let tests = crate_tests::build(copy, sql::FILES.into_iter())?;
+        let built = build::Built { program, tests, ready, unviable: Vec::new(), alone: Vec::new() };
         return judge::judge(&built, results, backend, |line| println!("{line}"));
     }
     let all = listed::list(globs)?;

@@ -168,6 +168,27 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_of_an_arm_and_what_is_in_it_are_broken_one_by_one() {
+        let text =
+            "fn f(a: u8) -> u8 {\n    match a {\n        b if b < 3 => 1,\n        _ => 2,\n    }\n}\n";
+        let breaks = [
+            listed(0, "MatchArmGuard", "true", 3, 14),
+            listed(1, "MatchArmGuard", "false", 3, 14),
+            listed(2, "BinaryOperator", "<=", 3, 16),
+        ];
+        let breaks: Vec<&Listed> = breaks.iter().collect();
+        let found = spots::find(text, &breaks).unwrap();
+        assert!(found.lost.is_empty(), "{found:?}");
+        let written = rewrite(text, &found.spots, true);
+        syn::parse_file(&written).unwrap();
+        let guard = |at: &str| written.find(at).unwrap_or_else(|| panic!("{at} is not in {written}"));
+        let (no, yes) =
+            (guard("!/*<1*/crate::mutant::is(\"#1\")/*1>*/ &&"), guard("crate::mutant::is(\"#0\")/*0>*/ ||"));
+        let operator = guard("if crate::mutant::is(\"#2\") { /*<2*/b <= 3/*2>*/ } else { b < 3 }");
+        assert!(no < yes && yes < operator, "{written}");
+    }
+
+    #[test]
     fn a_field_is_taken_from_the_base() {
         let text = "fn f(s: S) -> S {\n    S { a: 1 + 2, b: 2, ..s }\n}\n";
         let breaks = [

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use crate::judge;
 use crate::listed::{Genre, Listed, Place, Span};
 
+/// Where the statements are.
+pub(crate) const FILES: [&str; 1] = ["backend-sqlite/src"];
 /// The variable that asks for the list, see `backend-sqlite/src/faults/checks.rs`.
 const LIST: &str = "TURNKEEP_SQL_CHECKS";
 
