@@ -61,7 +61,8 @@ const RULES: &[(&str, &str)] = &[
         "SELECT 'session ' || s.id || ', segment ' || g.first FROM segments g JOIN sessions s ON s.skey = g.skey
          LEFT JOIN entries e ON e.rid = (g.skey << 32) | g.first
          WHERE s.state <> 'deleted' AND (e.rid IS NULL OR e.on_path <> 1 OR e.parent IS NOT g.parent
-             OR g.parent >= g.first)",
+             OR g.parent >= g.first OR g.parent_segment IS NOT (
+                 SELECT max(h.first) FROM segments h WHERE h.skey = g.skey AND h.first <= g.parent))",
     ),
     (
         "has a parent that is not older, or lies on a path without a segment",

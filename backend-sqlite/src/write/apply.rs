@@ -335,3 +335,16 @@ pub(super) fn one_row(written: usize, table: &'static str) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, "a row that was read a moment ago is not there to be changed")
         .with("table", table))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_meets_no_row_is_damage() {
+        one_row(1, "runs").unwrap();
+        for written in [0, 2] {
+            assert_eq!(one_row(written, "runs").unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}

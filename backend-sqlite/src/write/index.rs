@@ -172,3 +172,207 @@ fn index_session(conn: &Connection, skey: i64, slice: &mut Slice) -> Result<bool
     conn.prepared(MARK).and_then(|mut mark| mark.execute(params![skey, through])).map_err(sql)?;
     Ok(more)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema;
+
+    const KEY: i64 = 7;
+
+    /// Tables with one session of the key 7, with these texts.
+    fn with_texts(texts: &[Option<&str>]) -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        conn.execute("INSERT INTO workspaces VALUES (1, 'w', 0, 0)", []).unwrap();
+        add_session(&conn, KEY, "active", texts);
+        conn
+    }
+
+    fn add_session(conn: &Connection, skey: i64, state: &str, texts: &[Option<&str>]) {
+        let head = (!texts.is_empty()).then_some(i64::try_from(texts.len()).unwrap());
+        conn.execute(
+            "INSERT INTO sessions (skey, wkey, id, incarnation, state, revision, activity, created_at, updated_at, head,
+             runs, messages, requests, input_tokens, output_tokens, total_tokens, cache_read_tokens,
+             cache_write_tokens, duration_ms, audience, pinned, archived)
+             VALUES (?1, 1, 's' || ?1, x'00', ?2, 1, ?1, 0, 0, ?3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'user', 0, 0)",
+            params![skey, state, head],
+        )
+        .unwrap();
+        for (number, text) in (1_i64..).zip(texts) {
+            conn.execute(
+                "INSERT INTO entries (rid, on_path, kind, visibility, at, text, payload)
+                 VALUES ((?1 << 32) | ?2, 1, 'message', 'conversation', 0, ?3, '{}')",
+                params![skey, number, text],
+            )
+            .unwrap();
+        }
+    }
+
+    fn through(conn: &Connection, skey: i64) -> Option<u32> {
+        conn.query_row("SELECT through FROM indexed WHERE skey = ?1", [skey], |row| row.get(0))
+            .optional()
+            .unwrap()
+    }
+
+    /// The keys of rows that a word of the index leads to.
+    fn rows_with(conn: &Connection, word: &str) -> Vec<i64> {
+        let mut find = conn.prepare("SELECT rowid FROM search WHERE search MATCH ?1 ORDER BY rowid").unwrap();
+        find.query_map([word], |row| row.get(0)).unwrap().map(|row| row.unwrap()).collect()
+    }
+
+    fn knows(sessions: &[i64]) -> Indexing {
+        let mut work = Indexing { on: true, ..Indexing::default() };
+        work.note(sessions.to_vec());
+        work
+    }
+
+    #[test]
+    fn work_is_wanted_when_it_is_quiet_and_looks_and_failures_wait_longer() {
+        let mut work = Indexing::new(true);
+        assert_eq!(work.wanted_after(), Some(QUIET), "a fresh handle looks for what others left");
+        work.look = false;
+        assert_eq!(work.wanted_after(), None, "nothing is known to be behind");
+        work.note(Vec::new());
+        assert_eq!(work.wanted_after(), None);
+        work.next_look = Some(Instant::now() + LOOK_PAUSE * 100);
+        work.look();
+        assert!(work.wanted_after().is_some_and(|after| after > LOOK_PAUSE * 50), "{work:?}");
+        work.note(vec![KEY]);
+        assert_eq!(work.wanted_after(), Some(QUIET), "what is known waits for no look");
+        work.give_up_for_now();
+        let after = work.wanted_after().unwrap();
+        assert!(after > GIVE_UP / 2 && after <= GIVE_UP, "{after:?}");
+        work.next_look = None;
+        work.given_up_until = Some(Instant::now());
+        assert_eq!(work.wanted_after(), Some(QUIET), "what is over is no pause");
+    }
+
+    #[test]
+    fn a_store_that_does_not_index_wants_nothing() {
+        let conn = with_texts(&[Some("a"); FEW as usize]);
+        let mut work = Indexing::new(false);
+        work.note(vec![KEY]);
+        work.look();
+        assert_eq!(work.wanted_after(), None);
+        work.give_up_for_now();
+        assert_eq!((work.wanted_after(), work.is_worth_the_end(&conn)), (None, false));
+        let handed = work.hand_over();
+        work.take_up(handed);
+        work.note(vec![KEY]);
+        assert_eq!(work.wanted_after(), None);
+    }
+
+    #[test]
+    fn what_comes_to_be_known_during_a_slice_is_kept_with_what_the_slice_left() {
+        let mut kept = knows(&[1]);
+        let mut slice = kept.hand_over();
+        assert_eq!((kept.on, kept.wanted_after()), (true, None), "the slice has it");
+        kept.note(vec![2]);
+        slice.note(vec![3]);
+        slice.next_look = Some(Instant::now());
+        let (next, given_up) = (slice.next_look, slice.given_up_until);
+        kept.take_up(slice);
+        assert_eq!(kept.sessions, BTreeSet::from([1, 2, 3]));
+        assert_eq!((kept.look, kept.next_look, kept.given_up_until), (false, next, given_up));
+
+        // A look that is wanted stays wanted, whoever wanted it, and a failure is remembered.
+        let mut slice = kept.hand_over();
+        slice.give_up_for_now();
+        let given_up = slice.given_up_until;
+        kept.take_up(slice);
+        assert_eq!((kept.look, kept.given_up_until.is_some(), kept.given_up_until), (true, true, given_up));
+        let slice = knows(&[]);
+        kept.look();
+        kept.take_up(slice);
+        assert!(kept.look);
+    }
+
+    #[test]
+    fn a_slice_indexes_what_lies_beyond_and_says_how_far_it_came() {
+        let conn = with_texts(&[Some("Alpha beta"), None, Some("  ...  "), Some("beta")]);
+        assert!(!slice(&conn, &mut knows(&[KEY])).unwrap(), "all is done");
+        assert_eq!(through(&conn, KEY), Some(4));
+        assert_eq!(rows_with(&conn, "beta"), [row_key(KEY, 1), row_key(KEY, 4)]);
+        assert_eq!(rows_with(&conn, "alpha"), [row_key(KEY, 1)]);
+        let rows: i64 = conn.query_row("SELECT count(*) FROM search_docsize", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 2, "what has no words takes no room");
+        // Again: nothing twice, and nothing before what is indexed is looked at.
+        conn.execute_batch("UPDATE indexed SET through = 3; DELETE FROM search WHERE rowid = 7 << 32 | 4")
+            .unwrap();
+        let mut work = knows(&[KEY]);
+        assert!(!slice(&conn, &mut work).unwrap());
+        assert_eq!((through(&conn, KEY), work.sessions.is_empty()), (Some(4), true));
+        assert_eq!(rows_with(&conn, "beta"), [row_key(KEY, 1), row_key(KEY, 4)]);
+    }
+
+    #[test]
+    fn a_slice_ends_when_it_has_enough_rows_or_bytes_and_the_next_goes_on() {
+        let rows = SLICE_ROWS as usize;
+        let large = "x ".repeat(SLICE_BYTES / 4);
+        for (texts, first) in [
+            (vec![Some("word"); rows + 1], rows),
+            (vec![Some("word"); rows], rows),
+            (vec![Some(large.as_str()); 5], 2),
+        ] {
+            let conn = with_texts(&texts);
+            add_session(&conn, KEY + 1, "active", &[Some("of another")]);
+            let mut work = knows(&[KEY, KEY + 1]);
+            let mut more = slice(&conn, &mut work).unwrap();
+            assert_eq!(through(&conn, KEY), u32::try_from(first).ok());
+            assert!(more, "the other session has no turn yet");
+            let mut slices = 1;
+            while more {
+                more = slice(&conn, &mut work).unwrap();
+                slices += 1;
+                assert!(slices < 10, "{work:?}");
+            }
+            assert_eq!(through(&conn, KEY), u32::try_from(texts.len()).ok());
+            assert_eq!((through(&conn, KEY + 1), rows_with(&conn, "another").len()), (Some(1), 1));
+        }
+    }
+
+    #[test]
+    fn a_look_finds_sessions_in_use_with_entries_beyond_the_index_and_no_others() {
+        let conn = with_texts(&[Some("mine")]);
+        for (skey, state) in [(8, "deleted"), (9, "restoring"), (11, "active")] {
+            add_session(&conn, skey, state, &[Some("theirs")]);
+        }
+        add_session(&conn, 10, "active", &[]);
+        conn.execute("INSERT INTO indexed VALUES (11, 1)", []).unwrap();
+        assert_eq!(behind(&conn).unwrap(), [KEY]);
+        let mut work = Indexing::new(true);
+        assert!(!slice(&conn, &mut work).unwrap());
+        assert_eq!(
+            [8, 9, 10, 11, KEY].map(|skey| through(&conn, skey)),
+            [None, None, None, Some(1), Some(1)]
+        );
+        assert_eq!(rows_with(&conn, "theirs"), [0; 0], "not even those that are named in vain");
+        assert!(!slice(&conn, &mut knows(&[8, 9, 10, 11])).unwrap());
+        assert_eq!([8, 9, 10].map(|skey| through(&conn, skey)), [None; 3]);
+        // One look is enough for a while.
+        assert!(!work.look && work.next_look.is_some_and(|next| next > Instant::now()));
+        conn.execute_batch("DELETE FROM indexed; DELETE FROM search").unwrap();
+        work.look();
+        assert!(!slice(&conn, &mut work).unwrap());
+        assert_eq!((through(&conn, KEY), work.look), (None, true), "it is too early for the next look");
+        work.next_look = Some(Instant::now());
+        assert!(!slice(&conn, &mut work).unwrap());
+        assert_eq!((through(&conn, KEY), work.look), (Some(1), false));
+    }
+
+    #[test]
+    fn a_few_entries_are_not_worth_a_transaction_when_the_store_is_closed() {
+        let few = usize::try_from(FEW).unwrap();
+        let conn = with_texts(&vec![Some("word"); few - 1]);
+        assert!(!knows(&[KEY]).is_worth_the_end(&conn));
+        add_session(&conn, 8, "deleted", &vec![Some("word"); few]);
+        assert!(!knows(&[KEY, 8]).is_worth_the_end(&conn));
+        add_session(&conn, 9, "active", &[Some("one more")]);
+        assert!(knows(&[9]).is_worth_the_end(&conn));
+        assert!(Indexing::new(true).is_worth_the_end(&conn), "it does not know yet, so it looks");
+        assert!(!knows(&[]).is_worth_the_end(&conn), "nothing is known to be behind");
+        conn.execute("INSERT INTO indexed VALUES (7, 1)", []).unwrap();
+        assert!(!knows(&[KEY]).is_worth_the_end(&conn));
+    }
+}

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use turnkeep_core::commit::Op;
-use turnkeep_core::query::RowQuery;
-use turnkeep_core::{ErrorKind, Maintenance, Store};
+use turnkeep_core::query::{EntryQuery, PathTo, RowQuery};
+use turnkeep_core::{ErrorKind, Maintenance, Order, Store};
 use turnkeep_sqlite::SqliteStore;
 
 use crate::support::{
@@ -52,6 +52,7 @@ fn verify_names_what_is_damaged() {
         ("UPDATE sessions SET leaf = 99", "session s has a leaf or a tip that lies on no path"),
         ("UPDATE sessions SET leaf_segment = 2", "has a leaf or a tip in another segment"),
         ("UPDATE segments SET first = 2", "segment 2 begins at an entry that does not fit it"),
+        ("UPDATE segments SET parent_segment = 1", "segment 1 begins at an entry that does not fit it"),
         (
             "UPDATE entries SET parent = 9 WHERE rid & 4294967295 = 5",
             "entry 5 has a parent that is not older",
@@ -98,6 +99,25 @@ fn verify_names_what_is_damaged() {
         tamper(&path, tampering);
         let found = damage(&store);
         assert!(found.iter().any(|found| found.contains(finding)), "{tampering}: {found:?}");
+        close(&store);
+    }
+}
+
+#[test]
+fn a_path_that_leads_back_to_itself_is_damage_and_not_an_endless_walk() {
+    for parent in ["first", "first + 1", "first + 9"] {
+        let (_folder, path) = fresh();
+        let store = open(&path);
+        let session = session_of(&store, "s", 12);
+        let mut query = EntryQuery::new(workspace(), session);
+        query.path = Some(PathTo::Leaf);
+        assert_eq!(block_on(store.entries(&query)).unwrap().items.len(), 12);
+        tamper(&path, &format!("UPDATE segments SET parent = {parent}"));
+        for order in [Order::Ascending, Order::Descending] {
+            query.order = order;
+            let refused = block_on(store.entries(&query)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Corrupt, "parent {parent}: {refused}");
+        }
         close(&store);
     }
 }
