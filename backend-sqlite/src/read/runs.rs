@@ -144,8 +144,15 @@ mod tests {
         let active = RunQuery { states: RunStates::ACTIVE, ..query() };
         assert!(plan(of_workspace(&active, 1, None)).contains("runs_active"));
         let one = RunQuery { id: Some(RunId::new("r").unwrap()), ..query() };
-        assert!(plan(of_workspace(&one, 1, None)).contains("runs_by_id (id=?)"));
+        // From the run to its session: the sessions of a workspace are many.
+        let first = "SEARCH r USING INDEX runs_by_id (id=?)";
+        assert!(
+            plan(of_workspace(&one, 1, None)).starts_with(first),
+            "{}",
+            plan(of_workspace(&one, 1, None))
+        );
         let intent = RunQuery { intent: Some(IntentId::new("i").unwrap()), ..query() };
-        assert!(plan(of_workspace(&intent, 1, None)).contains("runs_by_intent (intent=?)"));
+        let first = "SEARCH r USING INDEX runs_by_intent (intent=?)";
+        assert!(plan(of_workspace(&intent, 1, None)).starts_with(first));
     }
 }

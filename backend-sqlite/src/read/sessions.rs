@@ -177,8 +177,11 @@ mod tests {
 
     #[test]
     fn a_prefix_and_a_parent_are_found_by_index() {
-        let prefix = SessionQuery { id_prefix: Some("ab".to_owned()), order: SessionOrder::Id, ..query() };
-        check(list(&prefix, 1, None), &["sessions_by_id (wkey=? AND id>? AND id<?)"]);
+        let by_prefix = "sessions_by_id (wkey=? AND id>? AND id<?)";
+        let prefix = |order| SessionQuery { id_prefix: Some("ab".to_owned()), order, ..query() };
+        check(list(&prefix(SessionOrder::Id), 1, None), &[by_prefix]);
+        // Few begin alike, so they are sorted.
+        assert!(plan(list(&prefix(SessionOrder::RecentFirst), 1, None)).contains(by_prefix));
         let parent = SessionQuery { parent: Some(SessionId::new("p").unwrap()), ..query() };
         assert!(plan(list(&parent, 1, None)).contains("sessions_by_parent (wkey=? AND parent=?)"));
     }

@@ -29,6 +29,11 @@ impl Cache {
         *self = Self::default();
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.workspaces.is_empty()
+    }
+
     /// The key of a workspace, if it was ever written to.
     pub(crate) fn workspace(&mut self, conn: &Connection, workspace: &WorkspaceId) -> Result<Option<i64>> {
         if let Some(wkey) = self.workspaces.get(workspace) {

@@ -47,12 +47,6 @@ pub(crate) struct Writer {
     permit: Permit,
 }
 
-impl std::fmt::Debug for Writer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("owner", &self.owners.me).finish_non_exhaustive()
-    }
-}
-
 impl Writer {
     /// Takes over a connection that was opened and checked. `turn` is the line for the right to write, for chores
     /// outside the committer.
@@ -217,5 +211,52 @@ impl Engine for Writer {
         let checkpoint = if self.permit.check().is_ok() { self.checkpoint() } else { Ok(()) };
         self.conn.flush_prepared_statement_cache();
         checkpoint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turnkeep_core::Payload;
+    use turnkeep_core::Store as _;
+    use turnkeep_core::commit::{Commit, Expect, Op, Put};
+    use turnkeep_core::id::{Collection, RecordKey};
+
+    use super::*;
+    use crate::SqliteStore;
+
+    #[tokio::test]
+    async fn rows_at_hand_stay_until_another_writes_or_a_change_is_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.sqlite3");
+        let [store, other] = [&path; 2].map(|path| SqliteStore::open_blocking(path).unwrap());
+        let write = || {
+            Commit::new(WorkspaceId::new("w").unwrap()).op(Op::PutRecord(Put {
+                collection: Collection::new("c").unwrap(),
+                key: RecordKey::new("k").unwrap(),
+                owner: None,
+                status: None,
+                expect: Expect::Any,
+                payload: Payload::empty(),
+            }))
+        };
+        let at_hand = async |change: bool| {
+            let look = move |writer: &mut Writer| {
+                writer.begin(Instant::now() + Duration::from_secs(60)).unwrap();
+                let begun = !writer.cache.is_empty();
+                writer.dirty |= change;
+                writer.undo().unwrap();
+                (begun, !writer.cache.is_empty())
+            };
+            store.inner.committer.run(look).await.unwrap()
+        };
+        store.commit(write()).await.unwrap();
+        assert_eq!(at_hand(false).await, (true, true), "nobody else wrote, and nothing was undone");
+        assert_eq!(at_hand(true).await, (true, false), "what was written to the rows is undone");
+        store.commit(write()).await.unwrap();
+        assert_eq!(at_hand(false).await, (true, true));
+        other.commit(write()).await.unwrap();
+        assert_eq!(at_hand(false).await, (false, false), "another handle has written");
+        store.close().await.unwrap();
+        other.close().await.unwrap();
     }
 }
