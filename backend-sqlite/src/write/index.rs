@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_slice_ends_when_it_has_enough_rows_or_bytes_and_the_next_goes_on() {
-        let rows = SLICE_ROWS as usize;
+        let rows = turnkeep_core::limits::SLICE_ROWS as usize;
         let large = "x ".repeat(SLICE_BYTES / 4);
         for (texts, first) in [
             (vec![Some("word"); rows + 1], rows),
