@@ -13,9 +13,6 @@ use crate::tables::{self, Table};
 use crate::write::apply::{remove_request, unlist};
 use crate::write::rows::{keys, remove, remove_keys};
 
-/// Bytes of rows after which a slice ends early: large rows take longer to give back.
-const SLICE_BYTES: usize = 2 * 1024 * 1024;
-
 /// Tables whose keys begin with the session and that no index points into.
 const PLAIN: [Table; 11] = [
     tables::ENTRIES,
@@ -38,7 +35,7 @@ pub(super) fn deleted_slice(from: &WriteTransaction) -> Result<Option<PurgeRepor
     };
     let skey = Fields::of_key(tables::TOMBSTONES, &grave).u64()?;
     let below = Span::within(Key::new().u64(skey));
-    let mut slice = Slice::of_bytes(SLICE_BYTES);
+    let mut slice = Slice::default();
     for table in PLAIN {
         remove_keys(from, table, &some_keys(from, table, &below, &mut slice)?)?;
     }

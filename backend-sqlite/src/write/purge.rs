@@ -11,9 +11,6 @@ use crate::columns::row_key;
 use crate::error::sql;
 use crate::statement::Prepare as _;
 
-/// Bytes of entries after which a slice ends early: large rows take longer to give back.
-const SLICE_BYTES: usize = 2 * 1024 * 1024;
-
 /// Removes at most one slice of rows of the oldest deleted session, within a write transaction. `None` when no
 /// deleted session is left.
 pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
@@ -24,7 +21,7 @@ pub(super) fn deleted_slice(conn: &Connection) -> Result<Option<PurgeReport>> {
         .and_then(|mut find| find.query_row([], |row| row.get(0)).optional())
         .map_err(sql)?;
     let Some(skey) = oldest else { return Ok(None) };
-    let mut slice = Slice::of_bytes(SLICE_BYTES);
+    let mut slice = Slice::default();
     entries(conn, skey, &mut slice)?;
     // Each table in turn, and the next one when there was room for all: streams find their events, and the session
     // row, the last, finds the rest.

@@ -1,6 +1,6 @@
 //! How much of a chore is done at a time.
 
-use crate::limits::SLICE_ROWS;
+use crate::limits::{SLICE_BYTES, SLICE_ROWS};
 
 /// What one slice of a chore may still touch: rows, and bytes, because large rows take longer. It is full when either
 /// has run out; the row that takes the last byte may take more than there was.
@@ -10,8 +10,14 @@ pub struct Slice {
     bytes: usize,
 }
 
+impl Default for Slice {
+    fn default() -> Self {
+        Self::of_bytes(SLICE_BYTES)
+    }
+}
+
 impl Slice {
-    /// A slice that ends early after so many bytes.
+    /// A slice that ends early after so many bytes instead of the usual ones.
     #[must_use]
     pub fn of_bytes(bytes: usize) -> Self {
         Self { rows: SLICE_ROWS, bytes }
@@ -73,6 +79,13 @@ mod tests {
         assert!(slice.is_full());
         assert!(!slice.take(0));
         assert_eq!((slice.room(), slice.taken()), (0, SLICE_ROWS.into()), "what did not fit was not taken");
+    }
+
+    #[test]
+    fn a_slice_usually_ends_after_two_mebibytes() {
+        let mut slice = Slice::default();
+        assert!(slice.take((2 << 20) - 1) && slice.take(1));
+        assert!(slice.is_full());
     }
 
     #[test]
