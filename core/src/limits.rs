@@ -22,7 +22,7 @@ pub const PAGE_ITEMS: u32 = 10_000;
 pub const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Rows that one background slice of a purge or a copy touches.
 pub const SLICE_ROWS: u32 = 1_000;
-/// Bytes of rows after which such a slice ends early: large rows take longer.
+/// Bytes of rows after which a slice of a purge ends early: large rows take longer.
 pub const SLICE_BYTES: usize = 2 * 1024 * 1024;
 /// Longest lease, in milliseconds.
 pub const LEASE_MS: u64 = 24 * 60 * 60 * 1000;
