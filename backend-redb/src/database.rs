@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use redb::{ReadTransaction, ReadableDatabase};
+use redb::{ReadTransaction, ReadableDatabase, StorageError, TransactionError, WriteTransaction};
+use turnkeep_core::local::Permit;
 use turnkeep_core::{Error, Result};
 
 use crate::error::{compaction, contained, database, transaction};
@@ -19,7 +20,7 @@ pub(crate) struct Database {
     pub(crate) locked: Arc<Locked>,
     /// Whether each commit records what reopening after a kill would else have to find by reading everything.
     pub(crate) quick_repair: bool,
-    syncs: Arc<Syncs>,
+    pub(crate) syncs: Arc<Syncs>,
     open: Box<Open>,
     /// For further files, such as backups.
     pub(crate) media: Media,
@@ -55,15 +56,11 @@ impl Database {
         Ok(Self { engine, locked, quick_repair, syncs, open, media })
     }
 
-    /// How many syncs worked so far, and how many failed.
-    pub(crate) fn syncs(&self) -> (u64, u64) {
-        self.syncs.count()
-    }
-
     /// Uses the database; `Closed` once it is closed. What a panic could break lies in transactions, not here.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&redb::Database) -> Result<T>) -> Result<T> {
-        if matches!(*self.engine.read().unwrap_or_else(PoisonError::into_inner), Engine::Broken) {
-            self.revive()?;
+        let is_broken = |engine: &Engine| matches!(engine, Engine::Broken);
+        if is_broken(&self.engine.read().unwrap_or_else(PoisonError::into_inner)) {
+            self.open_anew(is_broken)?;
         }
         match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
             Engine::Open(engine) => work(engine),
@@ -71,16 +68,40 @@ impl Database {
         }
     }
 
-    /// Opens the engine anew after an error of the file. Only when the file is known to be as the last commit left
-    /// it. Snapshots of before fail from now on.
+    /// Whether anything may be written. Not any more once a sync failed, or a commit in a way that leaves its outcome
+    /// open.
+    pub(crate) fn permit(&self) -> &Permit {
+        &self.syncs.permit
+    }
+
+    /// Begins to write. An engine that met an error of the file, perhaps while somebody read, does nothing more: it is
+    /// opened anew. Only for the writer, and while no transaction of its is open.
     ///
     /// # Errors
-    /// What opening answers; the next use tries again.
-    pub(crate) fn revive(&self) -> Result<()> {
+    /// What the engine answers, or its opening.
+    pub(crate) fn begin_write(&self) -> Result<WriteTransaction> {
+        let begin = || self.with(|engine| Ok(engine.begin_write()));
+        let begun = match begin()? {
+            Err(TransactionError::Storage(StorageError::PreviousIo)) => {
+                self.open_anew(|engine| matches!(engine, Engine::Open(_)))?;
+                begin()?
+            }
+            begun => begun,
+        };
+        begun.map_err(transaction)
+    }
+
+    /// Opens the engine anew, if it is `still` what the caller saw. Snapshots of before fail from now on.
+    ///
+    /// # Errors
+    /// What opening answers; the next use tries again. `Poisoned` for good where nothing may be written any more: what
+    /// the engine would read then may be lost with the power.
+    fn open_anew(&self, still: impl Fn(&Engine) -> bool) -> Result<()> {
         let mut engine = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*engine, Engine::Closed) {
-            return Err(Error::closed());
+        if !still(&engine) {
+            return Ok(());
         }
+        self.permit().check()?;
         // An engine that met an error touches the file no more, nor does its end.
         let broken = std::mem::replace(&mut *engine, Engine::Broken);
         contained(|| {

@@ -62,11 +62,10 @@ pub(crate) fn transaction(error: TransactionError) -> Error {
     }
 }
 
-/// A commit that failed, and whether it provably changed nothing.
-pub(crate) fn commit(error: CommitError) -> (Error, bool) {
+pub(crate) fn commit(error: CommitError) -> Error {
     match error {
-        CommitError::Storage(error) => (storage(error), false),
-        error => (Error::new(ErrorKind::Io, "the engine gave the transaction up").with_source(error), true),
+        CommitError::Storage(error) => storage(error),
+        error => Error::new(ErrorKind::Io, "the engine gave the transaction up").with_source(error),
     }
 }
 
@@ -150,12 +149,6 @@ mod tests {
         }
         let older = database(DatabaseError::UpgradeRequired(2));
         assert_eq!(older.kind(), ErrorKind::OlderFormat);
-    }
-
-    #[test]
-    fn a_failed_commit_proves_nothing_unless_the_engine_refused_it() {
-        assert!(!commit(CommitError::Storage(StorageError::PreviousIo)).1);
-        assert!(commit(CommitError::TransactionPoisoned).1);
     }
 
     #[test]

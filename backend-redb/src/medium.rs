@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
+use turnkeep_core::local::Permit;
+use turnkeep_core::{Error, ErrorKind};
 
 /// Bytes that a store lies in. The seam for tests of power losses and failing disks.
 #[doc(hidden)]
@@ -84,23 +86,32 @@ pub(crate) struct Disk {
     syncs: Arc<Syncs>,
 }
 
-/// How many syncs there were: what a failed commit may have changed is told by that.
-#[derive(Debug, Default)]
+/// The syncs of an open store: they tell what a failed commit may have changed, and whether the file is as the engine
+/// believes it to be.
+#[derive(Debug)]
 pub(crate) struct Syncs {
-    done: AtomicU64,
-    failed: AtomicU64,
+    head_written: AtomicBool,
+    of_the_head: AtomicU64,
+    /// Ends with the first sync that fails.
+    pub(crate) permit: Permit,
 }
 
 impl Syncs {
-    /// How many worked, and how many failed.
-    pub(crate) fn count(&self) -> (u64, u64) {
-        (self.done.load(Ordering::Acquire), self.failed.load(Ordering::Acquire))
+    /// Of a store; `damaged` when it is opened only to read what is left of it.
+    pub(crate) fn new(damaged: bool) -> Self {
+        Self { head_written: false.into(), of_the_head: 0.into(), permit: Permit::new(damaged) }
+    }
+
+    /// How many were asked for so far, with whatever outcome, after the head of the file was written: it says which rows
+    /// are current. The engine also syncs a file that grows, which makes nothing current.
+    pub(crate) fn of_the_head(&self) -> u64 {
+        self.of_the_head.load(Ordering::Acquire)
     }
 }
 
 impl Disk {
     pub(crate) fn new(medium: Box<dyn Medium>) -> Self {
-        Self::counted(medium, Arc::default())
+        Self::counted(medium, Arc::new(Syncs::new(false)))
     }
 
     /// Counts its syncs there.
@@ -123,13 +134,21 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.medium.sync();
-        let count = if synced.is_ok() { &self.syncs.done } else { &self.syncs.failed };
-        count.fetch_add(1, Ordering::AcqRel);
-        synced
+        if self.syncs.head_written.swap(false, Ordering::AcqRel) {
+            self.syncs.of_the_head.fetch_add(1, Ordering::AcqRel);
+        }
+        self.medium.sync().inspect_err(|error| {
+            let why = "the system could not make the file of the store durable";
+            self.syncs
+                .permit
+                .poison(&Error::new(ErrorKind::of_io(error), why).with_source(error.to_string()));
+        })
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if offset == 0 {
+            self.syncs.head_written.store(true, Ordering::Release);
+        }
         self.medium.write(offset, data)
     }
 }

@@ -42,7 +42,7 @@ fn open_steps(options: RedbOptions) -> Result<RedbStore> {
 
 fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Result<RedbStore> {
     let found = probe::look(&locked.file, &locked.path, options.damaged)?;
-    let (syncs, quick_repair) = (Arc::<Syncs>::default(), options.quick_repair);
+    let (syncs, quick_repair) = (Arc::new(Syncs::new(options.damaged)), options.quick_repair);
     let open = {
         let (options, locked, syncs) = (options.clone(), Arc::clone(locked), Arc::clone(&syncs));
         Box::new(move || open_engine(&options, &locked, &syncs))
@@ -55,8 +55,7 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
     }
     let last_activity = database.read(last_activity)?;
     let owners = locked.gate.owners.clone();
-    let (clock, damaged) = (options.clock.clone(), options.damaged);
-    let writer = Writer::new(Arc::clone(&database), clock, owners, last_activity, damaged);
+    let writer = Writer::new(Arc::clone(&database), options.clock.clone(), owners, last_activity);
     let mut settings = CommitterOptions::new("turnkeep-write");
     settings.busy = options.busy_timeout;
     settings.group = options.group;
@@ -141,7 +140,7 @@ pub(crate) fn fill(engine: &redb::Database) -> Result<()> {
     for table in tables::ALL {
         transaction.open_table(table.definition()).map_err(error::table)?;
     }
-    transaction.commit().map_err(|failure| error::commit(failure).0)
+    transaction.commit().map_err(error::commit)
 }
 
 /// The highest activity number ever given or restored.

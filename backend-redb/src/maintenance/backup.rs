@@ -50,7 +50,7 @@ fn begin(engine: &redb::Database, durability: Durability) -> Result<redb::WriteT
 }
 
 fn end(transaction: redb::WriteTransaction) -> Result<()> {
-    transaction.commit().map_err(|failure| error::commit(failure).0)
+    transaction.commit().map_err(error::commit)
 }
 
 fn copy_meta(from: &ReadTransaction, engine: &redb::Database) -> Result<()> {

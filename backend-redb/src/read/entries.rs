@@ -70,17 +70,11 @@ fn along_path(scan: &mut Scan<'_>, leaf: u32, low: u32, high: u32) -> Result<()>
     let mut ranges = Vec::new();
     let mut end = Some(leaf);
     while let Some(last) = end.filter(|last| *last >= low) {
-        // A parent that is not older than its child would make the walk endless.
-        let segment = segment_at(scan.source, scan.skey, last)?
-            .filter(|segment| segment.parent.is_none_or(|parent| parent.get() < segment.first))
-            .ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Corrupt,
-                    "the path of the session has no segment here; verify the store",
-                )
+        let segment = segment_at(scan.source, scan.skey, last)?.ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the path of the session has no segment here; verify the store")
                 .with("session", &scan.query.session)
                 .with("entry", last)
-            })?;
+        })?;
         let (from, to) = (segment.first.max(low), last.min(high));
         if from <= to {
             if !newest_first {

@@ -5,7 +5,7 @@ use turnkeep_core::model::{LeaseKey, LeaseName, LeaseView};
 use turnkeep_core::rules::LeaseRow;
 use turnkeep_core::{Result, Timestamp};
 
-use crate::read::{head_by_id, workspace};
+use crate::read::{life, workspace};
 use crate::rows::{lease_key, read_lease};
 use crate::source::Source;
 use crate::tables;
@@ -21,11 +21,9 @@ pub(crate) fn lease(
     let Some(row) = workspace(source, &key.workspace)? else { return Ok(None) };
     let found = match &key.name {
         LeaseName::Named(id) => stored(source, 0, row.wkey, id.as_str())?,
-        LeaseName::Session(session) => match head_by_id(source, row.wkey, &session.id)? {
-            Some((skey, head)) if head.incarnation == session.incarnation => {
-                stored(source, skey, row.wkey, "")?
-            }
-            _ => None,
+        LeaseName::Session(session) => match life(source, row.wkey, session)? {
+            Some((skey, _)) => stored(source, skey, row.wkey, "")?,
+            None => None,
         },
     };
     Ok(found.map(|row| row.view(now, owners.liveness(&row))))

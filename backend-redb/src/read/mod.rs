@@ -63,7 +63,7 @@ pub(crate) fn head_by_id(source: &dyn Source, wkey: u64, id: &SessionId) -> Resu
     let skey = read_number(tables::SESSION_IDS, &body)?;
     let head = head(source, skey)?.ok_or_else(|| damaged(tables::SESSIONS, "row"))?;
     // An id that leads to another session must not show its contents.
-    if head.wkey != wkey || head.id != *id {
+    if (head.wkey, &head.id) != (wkey, id) {
         return Err(damaged(tables::SESSION_IDS, "id"));
     }
     Ok(Some((skey, head)))
@@ -79,18 +79,20 @@ pub(crate) fn profile(source: &dyn Source, skey: u64) -> Result<Profile> {
     read_profile(&body.ok_or_else(|| damaged(tables::PROFILES, "row"))?)
 }
 
+/// One life of a session, in use or being built. Lives that are over are not found.
+fn life(source: &dyn Source, wkey: u64, session: &SessionRef) -> Result<Option<(u64, Head)>> {
+    let found = head_by_id(source, wkey, &session.id)?;
+    Ok(found
+        .filter(|(_, head)| head.incarnation == session.incarnation || mutant::is("redb/any-life-is-read")))
+}
+
 /// A session in use, and its key. Lives that are over or still being built are not found.
 fn find(source: &dyn Source, id: &WorkspaceId, session: &SessionRef) -> Result<(u64, Head)> {
     let found = match workspace(source, id)? {
-        Some(row) => head_by_id(source, row.wkey, &session.id)?,
+        Some(row) => life(source, row.wkey, session)?,
         None => None,
     };
-    found
-        .filter(|(_, head)| {
-            head.state == SessionState::Active
-                && (head.incarnation == session.incarnation || mutant::is("redb/any-life-is-read"))
-        })
-        .ok_or_else(|| no_session(id, session))
+    found.filter(|(_, head)| head.state == SessionState::Active).ok_or_else(|| no_session(id, session))
 }
 
 /// A segment: its first entry, the parent of that one, and the segment that holds the parent.
@@ -115,6 +117,10 @@ pub(crate) fn read_segment(key: &[u8], body: &[u8]) -> Result<SegmentRow> {
         parent_segment: EntryNo::new(fields.u32()?),
     };
     fields.end()?;
+    // A parent that is not older than its child would make a walk along the path endless.
+    if row.parent.is_some_and(|parent| parent.get() >= row.first) {
+        return Err(damaged(tables::SEGMENTS, "parent"));
+    }
     Ok(row)
 }
 
@@ -133,4 +139,24 @@ pub(crate) fn number_with_key(source: &dyn Source, skey: u64, key: &str) -> Resu
     let number = read_number(tables::ENTRY_KEYS, &body)?;
     let number = u32::try_from(number).ok().and_then(EntryNo::new);
     number.map(Some).ok_or_else(|| damaged(tables::ENTRY_KEYS, "number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use turnkeep_core::ErrorKind;
+
+    use super::*;
+    use crate::codec::{Value, unseal};
+
+    #[test]
+    fn a_segment_follows_an_entry_before_it_or_nothing() {
+        let key = segment_key(1, 5);
+        let read = |parent: u32| {
+            let stored = Value::new().u32(parent).u32(1).seal(key.as_bytes());
+            let body = unseal(tables::SEGMENTS, key.as_bytes(), &stored).unwrap();
+            read_segment(key.as_bytes(), body).map(|row| row.parent).map_err(|error| error.kind())
+        };
+        assert_eq!((read(0), read(4)), (Ok(None), Ok(EntryNo::new(4))));
+        assert_eq!((read(5), read(6)), (Err(ErrorKind::Corrupt), Err(ErrorKind::Corrupt)));
+    }
 }

@@ -10,7 +10,7 @@ use turnkeep_core::{Incarnation, OwnerId, Payload, Result, SessionRef, Timestamp
 
 use super::{from_json, json};
 use crate::codec::{Fields, Key, Value};
-use crate::tables;
+use crate::tables::{self, Table};
 
 pub(crate) fn record_key(wkey: u64, collection: &Collection, key: &RecordKey) -> Key {
     Key::new().u64(wkey).text(collection.as_str()).tail(key.as_str())
@@ -120,6 +120,21 @@ pub(crate) fn read_lease(body: &[u8]) -> Result<LeaseRow> {
 /// `skey` for a request of one session; 0 for one of the workspace.
 pub(crate) fn request_key(skey: u64, wkey: u64, id: &RequestId) -> Key {
     Key::new().u64(skey).u64(wkey).tail(&id.to_string())
+}
+
+/// Where the indexes have the receipt with a key.
+pub(crate) fn request_places(
+    key: &Key,
+    owner: u64,
+    expires_at: Option<Timestamp>,
+) -> Result<impl Iterator<Item = (Table, Key)>> {
+    let mut fields = Fields::of_key(tables::REQUESTS, key.as_bytes());
+    let (skey, wkey, id) = (fields.u64()?, fields.u64()?, fields.tail()?);
+    let by_owner =
+        (owner != 0).then(|| (tables::REQUESTS_BY_OWNER, Key::new().u64(owner).u64(wkey).tail(id)));
+    let expiring =
+        expires_at.map(|at| (tables::REQUESTS_EXPIRING, Key::new().time(at).u64(skey).u64(wkey).tail(id)));
+    Ok(by_owner.into_iter().chain(expiring))
 }
 
 /// A stored receipt.

@@ -10,7 +10,7 @@ pub(crate) use entry::{entry_key, read_entry, write_entry};
 pub(crate) use event::{event_key, read_event, read_stream, stream_key, write_event, write_stream};
 pub(crate) use ledger::{
     RecordPlaces, StoredRecord, lease_key, read_lease, read_record, read_request, record_key, request_key,
-    write_lease, write_record, write_request,
+    request_places, write_lease, write_record, write_request,
 };
 pub(crate) use run::{read_run, run_key, write_run};
 pub(crate) use session::{Head, read_head, read_profile, session_key, write_head, write_profile};

@@ -10,11 +10,12 @@ use turnkeep_core::{EntryNo, Error, ErrorKind, Result, WorkspaceId};
 
 use crate::codec::{Key, Value};
 use crate::error::damaged;
-use crate::read::{activity_key, segment_key};
+use crate::read::{activity_key, newest_activity, segment_key};
 use crate::rows::{
     RecordPlaces, StoredRecord, entry_key, event_key, lease_key, nothing, number_value, read_record,
-    read_request, record_key, request_key, run_key, session_key, stream_key, write_entry, write_event,
-    write_head, write_lease, write_profile, write_record, write_request, write_run, write_stream,
+    read_request, record_key, request_key, request_places, run_key, session_key, stream_key, write_entry,
+    write_event, write_head, write_lease, write_profile, write_record, write_request, write_run,
+    write_stream,
 };
 use crate::source::{Source as _, Span};
 use crate::tables;
@@ -42,19 +43,14 @@ pub(super) fn apply(
     let wkey = cache.workspace_or_new(to, &set.workspace)?;
     let stamp = *activity;
     let mut target = Target { to, cache, workspace: &set.workspace, wkey, activity };
-    let (mut moved, mut seen, mut deleted) = (false, false, false);
+    let (mut moved, mut deleted) = (false, false);
     for write in &set.writes {
         target.write(write)?;
-        match write {
-            Write::Lease { .. } | Write::Request(_) => continue,
-            Write::Session { row, .. } => seen |= row.activity == stamp,
-            Write::DeleteSession { .. } => deleted = true,
-            _ => {}
-        }
-        moved = true;
+        moved |= !matches!(write, Write::Lease { .. } | Write::Request(_));
+        deleted |= matches!(write, Write::DeleteSession { .. });
     }
-    // The newest activity of a session tells of the commit; only where none has its number the workspace must.
-    if moved && (!seen || deleted) && !mutant::is("redb/marks-stand-still") {
+    // The newest activity of a session tells of the commit; only where that is not its number the workspace must.
+    if moved && newest_activity(to, wkey)? != stamp && !mutant::is("redb/marks-stand-still") {
         target.cache.mark(to, &set.workspace, stamp)?;
     }
     Ok(deleted)
@@ -119,7 +115,7 @@ impl Target<'_> {
             let known = known.ok_or_else(|| damaged(tables::SESSIONS, "row"))?;
             let (skey, old) = (known.skey, activity_key(self.wkey, known.row.activity, &row.id));
             let parent = known.row.profile.parent.clone();
-            if old.as_bytes() != by_activity.as_bytes() && !mutant::is("redb/old-place-in-lists-stays") {
+            if !mutant::is("redb/old-place-in-lists-stays") {
                 remove(self.to, tables::SESSIONS_BY_ACTIVITY, &old)?;
             }
             if let Some(parent) = parent.filter(|parent| Some(parent) != row.profile.parent.as_ref()) {
@@ -206,10 +202,10 @@ impl Target<'_> {
             }
         }
         let active = Key::new().u64(self.wkey).text(run.session.id.as_str()).u32(run.number);
-        if !run.state.is_terminal() {
-            put(self.to, tables::RUNS_ACTIVE, &active, number_value(skey))?;
-        } else if !new {
+        if run.state.is_terminal() {
             remove(self.to, tables::RUNS_ACTIVE, &active)?;
+        } else {
+            put(self.to, tables::RUNS_ACTIVE, &active, number_value(skey))?;
         }
         put(self.to, tables::RUNS, &run_key(skey, run.number), write_run(run)?)
     }
@@ -274,14 +270,8 @@ impl Target<'_> {
         };
         let key = request_key(skey, self.wkey, &row.id);
         remove_request(self.to, &key)?;
-        let id = row.id.to_string();
-        if owner != 0 {
-            let by_owner = Key::new().u64(owner).u64(self.wkey).tail(&id);
-            put(self.to, tables::REQUESTS_BY_OWNER, &by_owner, nothing())?;
-        }
-        if let Some(at) = row.expires_at {
-            let expiring = Key::new().time(at).u64(skey).u64(self.wkey).tail(&id);
-            put(self.to, tables::REQUESTS_EXPIRING, &expiring, nothing())?;
+        for (table, place) in request_places(&key, owner, row.expires_at)? {
+            put(self.to, table, &place, nothing())?;
         }
         put(self.to, tables::REQUESTS, &key, write_request(owner, row)?)
     }
@@ -310,13 +300,8 @@ pub(super) fn unlist(to: &WriteTransaction, wkey: u64, key: &Key) -> Result<bool
 pub(super) fn remove_request(to: &WriteTransaction, key: &Key) -> Result<bool> {
     let Some(body) = to.get(tables::REQUESTS, key)? else { return Ok(false) };
     let stored = read_request(&body)?;
-    let mut fields = crate::codec::Fields::of_key(tables::REQUESTS, key.as_bytes());
-    let (skey, wkey, id) = (fields.u64()?, fields.u64()?, fields.tail()?);
-    if stored.owner != 0 {
-        remove(to, tables::REQUESTS_BY_OWNER, &Key::new().u64(stored.owner).u64(wkey).tail(id))?;
-    }
-    if let Some(at) = stored.expires_at {
-        remove(to, tables::REQUESTS_EXPIRING, &Key::new().time(at).u64(skey).u64(wkey).tail(id))?;
+    for (table, place) in request_places(key, stored.owner, stored.expires_at)? {
+        remove(to, table, &place)?;
     }
     remove(to, tables::REQUESTS, key)
 }

@@ -11,7 +11,7 @@ use crate::write::{Writer, purge};
 impl Writer {
     /// Chores of the moment. A chore that fails is tried again later. Answers whether more is to be done.
     pub(super) fn keep_house(&mut self, idle: bool) -> bool {
-        if self.permit.check().is_err() {
+        if self.database.permit().check().is_err() {
             return false;
         }
         let due = self.pace.round(idle, Instant::now());
@@ -29,11 +29,7 @@ impl Writer {
     /// # Errors
     /// Whatever the engine answers.
     pub(crate) fn purge_slice(&mut self) -> Result<Option<PurgeReport>> {
-        let report = self.in_transaction(|writer| {
-            let report = purge::deleted_slice(writer.transaction()?)?;
-            writer.dirty = report.is_some();
-            Ok(report)
-        });
+        let report = self.in_transaction(purge::deleted_slice);
         self.pace.purged(&report);
         report
     }
@@ -41,11 +37,8 @@ impl Writer {
     /// Removes a slice of expired receipts.
     fn expire(&mut self) {
         let now = self.clock.now();
-        let removed = self.in_transaction(|writer| {
-            writer.dirty = purge::expired_slice(writer.transaction()?, now)?;
-            Ok(writer.dirty)
-        });
-        self.pace.expired(removed.unwrap_or(false), Instant::now());
+        let removed = self.in_transaction(|open| Ok(purge::expired_slice(open, now)?.then_some(())));
+        self.pace.expired(matches!(removed, Ok(Some(()))), Instant::now());
     }
 
     /// Gives unused space back: moves the pages of the file together and cuts it.
@@ -53,7 +46,7 @@ impl Writer {
     /// # Errors
     /// `Busy` while long work reads the store, and whatever the engine answers.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        self.permit.check()?;
+        self.database.permit().check()?;
         if mutant::is("redb/compacts-nothing") {
             return Ok(());
         }
@@ -61,7 +54,7 @@ impl Writer {
         if let Err(error) = &done
             && error.kind() != turnkeep_core::ErrorKind::Busy
         {
-            self.permit.poison(error);
+            self.database.permit().poison(error);
         }
         done
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use redb::{Durability, WriteTransaction};
-use turnkeep_core::local::{CommitFailure, Engine, Handles, Pace, Permit, random_bits};
+use turnkeep_core::local::{CommitFailure, Engine, Handles, Pace, random_bits};
 use turnkeep_core::mutant;
 use turnkeep_core::rules::{Facts, ReadSet, Stamp, WriteSet};
 use turnkeep_core::{Clock, Error, ErrorKind, Result, WorkspaceId};
@@ -22,29 +22,14 @@ use crate::error;
 use crate::write::cache::Cache;
 
 /// The writer's state, owned by its thread. One process has the file, so nothing changes behind its back.
-#[derive(Debug)]
 pub(crate) struct Writer {
     database: Arc<Database>,
-    transaction: Option<Transaction>,
+    transaction: Option<WriteTransaction>,
     clock: Arc<dyn Clock>,
     owners: Handles,
     cache: Cache,
     last_activity: u64,
-    /// Whether rows were written in the open transaction.
-    dirty: bool,
-    /// How many syncs had failed when it began.
-    syncs_failed: u64,
     pace: Pace,
-    permit: Permit,
-}
-
-/// A write transaction; the engine's own has no debug form.
-struct Transaction(WriteTransaction);
-
-impl std::fmt::Debug for Transaction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Transaction")
-    }
 }
 
 impl Writer {
@@ -53,7 +38,6 @@ impl Writer {
         clock: Arc<dyn Clock>,
         owners: Handles,
         last_activity: u64,
-        damaged: bool,
     ) -> Self {
         Self {
             database,
@@ -62,118 +46,78 @@ impl Writer {
             owners,
             cache: Cache::default(),
             last_activity,
-            dirty: false,
-            syncs_failed: 0,
             pace: Pace::new(Instant::now()),
-            permit: Permit::new(damaged),
         }
     }
 
-    fn open_transaction(&mut self) -> Result<()> {
-        self.permit.check()?;
-        self.syncs_failed = self.database.syncs().1;
-        let begun = match self.begin_engine() {
-            Err(error) if self.database.syncs().1 != self.syncs_failed => {
-                self.permit.poison(&error);
-                Err(error)
-            }
-            // It met an error of the file before, perhaps while somebody read. No sync failed, so nothing is in doubt.
-            Err(error) if error.kind() == ErrorKind::Poisoned => {
-                self.database.revive().and_then(|()| self.begin_engine())
-            }
-            begun => begun,
-        };
-        self.transaction = Some(begun?);
-        Ok(())
+    fn open_transaction(&self) -> Result<WriteTransaction> {
+        self.database.permit().check()?;
+        let mut transaction = self.database.begin_write()?;
+        let durability = mutant::either("redb/commits-not-durable", Durability::None, Durability::Immediate);
+        transaction.set_durability(durability).map_err(|error| {
+            Error::new(ErrorKind::Io, "the engine cannot make commits durable").with_source(error)
+        })?;
+        transaction.set_quick_repair(self.database.quick_repair);
+        Ok(transaction)
     }
 
-    fn begin_engine(&self) -> Result<Transaction> {
-        let quick_repair = self.database.quick_repair;
-        self.database.with(|database| {
-            let mut transaction = database.begin_write().map_err(error::transaction)?;
-            let durability =
-                mutant::either("redb/commits-not-durable", Durability::None, Durability::Immediate);
-            transaction.set_durability(durability).map_err(|error| {
-                Error::new(ErrorKind::Io, "the engine cannot make commits durable").with_source(error)
-            })?;
-            transaction.set_quick_repair(quick_repair);
-            Ok(Transaction(transaction))
-        })
-    }
-
-    fn transaction(&self) -> Result<&WriteTransaction> {
-        self.transaction.as_ref().map(|open| &open.0).ok_or_else(no_transaction)
-    }
-
-    fn finish(&mut self) -> std::result::Result<(), CommitFailure> {
-        let open = self.transaction.take().ok_or_else(|| CommitFailure::NothingApplied(no_transaction()))?;
-        let before = self.database.syncs();
-        match open.0.commit() {
-            Ok(()) => {
-                self.dirty = false;
-                Ok(())
-            }
-            Err(failure) => {
-                self.forget();
-                let (error, refused) = error::commit(failure);
-                // A commit in two phases, as quick repair has them, makes its rows current only after a sync that
-                // worked. Where none was even asked for, the file still is what it was.
-                let untouched = self.database.quick_repair && self.database.syncs() == before;
-                if refused || (untouched && self.start_over(&error)) {
-                    return Err(CommitFailure::NothingApplied(error));
-                }
-                self.permit.poison(&error);
-                Err(CommitFailure::Unknown(error))
-            }
+    fn finish(&mut self, transaction: WriteTransaction) -> std::result::Result<(), CommitFailure> {
+        let syncs = self.database.syncs.of_the_head();
+        let Err(failure) = transaction.commit() else { return Ok(()) };
+        self.forget();
+        let error = error::commit(failure);
+        // A commit in two phases, as quick repair has them, makes its rows current only after a sync that worked. Where
+        // none was even asked for, the file still is what it was.
+        let untouched = self.database.quick_repair && self.database.syncs.of_the_head() == syncs;
+        if untouched && self.start_over() {
+            return Err(CommitFailure::NothingApplied(error));
         }
+        self.database.permit().poison(&error);
+        Err(CommitFailure::Unknown(error))
     }
 
-    /// Opens the engine anew after it met an error of the file which changed nothing. `false` when that cannot be
-    /// said any more: a sync failed, and nobody knows what became of the writes before it.
-    fn start_over(&mut self, error: &Error) -> bool {
-        if self.database.syncs().1 != self.syncs_failed {
-            return false;
+    fn undo(&mut self, transaction: WriteTransaction) -> Result<()> {
+        self.forget();
+        match transaction.abort() {
+            Err(error) if !self.start_over() => Err(error::storage(error)),
+            // What was not committed changed nothing, also if the engine can no longer tidy up after it.
+            _ => Ok(()),
         }
-        // If it does not open now, the next use of it tries again and answers why not.
-        if error.kind() != ErrorKind::Corrupt {
-            let _ = self.database.revive();
-        }
-        true
     }
 
     /// Rows at hand may be those of a transaction that is given up.
     fn forget(&mut self) {
-        if std::mem::replace(&mut self.dirty, false) && !mutant::is("redb/rows-at-hand-outlive-a-rollback") {
+        if !mutant::is("redb/rows-at-hand-outlive-a-rollback") {
             self.cache.clear();
         }
     }
 
-    fn undo(&mut self) -> Result<()> {
-        self.forget();
-        let Some(open) = self.transaction.take() else { return Ok(()) };
-        match open.0.abort().map_err(error::storage) {
-            // What was not committed changed nothing, also if the engine can no longer tidy up after it.
-            Err(error) if self.start_over(&error) => Ok(()),
-            undone => undone,
+    /// Goes on after an error of the file which changed nothing. `false` when that cannot be said any more, as after a
+    /// sync that failed.
+    fn start_over(&self) -> bool {
+        let certain = self.database.permit().check().is_ok();
+        if certain {
+            // An engine that met an error is opened anew when somebody writes, and who reads must not wait for that. If
+            // it does not open now, the next use of it tries again and answers why not.
+            drop(self.database.begin_write());
         }
+        certain
     }
 
-    /// Does a chore in a transaction of its own.
-    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.open_transaction()?;
-        // A chore that looked and found nothing to do must not cost a sync.
-        let done = error::contained(|| work(self));
-        match done {
-            Ok(done) if self.dirty => match self.finish() {
-                Ok(()) => Ok(done),
-                Err(CommitFailure::NothingApplied(error) | CommitFailure::Unknown(error)) => Err(error),
+    /// Does a chore in a transaction of its own. One that looked and found nothing to do must not cost a sync.
+    fn in_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&WriteTransaction) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let transaction = self.open_transaction()?;
+        match error::contained(|| work(&transaction)) {
+            Ok(Some(done)) => match self.finish(transaction) {
+                Ok(()) => Ok(Some(done)),
+                Err(CommitFailure::NothingApplied(error)) => Err(error),
+                // Whoever asked for the chore is told what all later ones are.
+                Err(CommitFailure::Unknown(error)) => self.database.permit().check().and(Err(error)),
             },
-            done => {
-                if let Err(failed) = self.undo() {
-                    self.permit.poison(&failed);
-                }
-                done
-            }
+            nothing => self.undo(transaction).and(nothing),
         }
     }
 }
@@ -185,7 +129,8 @@ fn no_transaction() -> Error {
 impl Engine for Writer {
     /// Never waits: nobody else writes.
     fn begin(&mut self, _deadline: Instant) -> Result<()> {
-        self.open_transaction()
+        self.transaction = Some(self.open_transaction()?);
+        Ok(())
     }
 
     fn stamp(&mut self) -> Result<Stamp> {
@@ -198,14 +143,13 @@ impl Engine for Writer {
     fn facts(&mut self, workspace: &WorkspaceId, reads: &ReadSet, _stamp: &Stamp) -> Result<Facts> {
         let open = self.transaction.as_ref().ok_or_else(no_transaction)?;
         let (cache, owners) = (&mut self.cache, &self.owners);
-        error::contained(|| facts::facts(&open.0, cache, owners, workspace, reads))
+        error::contained(|| facts::facts(open, cache, owners, workspace, reads))
     }
 
     fn apply(&mut self, writes: &WriteSet) -> Result<()> {
-        self.dirty = true;
         let open = self.transaction.as_ref().ok_or_else(no_transaction)?;
         let (cache, activity) = (&mut self.cache, &mut self.last_activity);
-        let deleted = error::contained(|| apply::apply(&open.0, cache, writes, activity))?;
+        let deleted = error::contained(|| apply::apply(open, cache, writes, activity))?;
         if deleted {
             self.pace.look_for_deleted();
         }
@@ -213,11 +157,14 @@ impl Engine for Writer {
     }
 
     fn commit(&mut self) -> std::result::Result<(), CommitFailure> {
-        self.finish()
+        match self.transaction.take() {
+            Some(open) => self.finish(open),
+            None => Err(CommitFailure::NothingApplied(no_transaction())),
+        }
     }
 
     fn rollback(&mut self) -> Result<()> {
-        self.undo()
+        self.transaction.take().map_or(Ok(()), |open| self.undo(open))
     }
 
     fn housekeeping(&mut self, idle: bool) -> bool {
@@ -225,7 +172,7 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<()> {
-        let undone = self.undo();
-        self.database.close().and(undone)
+        self.transaction = None;
+        self.database.close()
     }
 }

@@ -1,16 +1,14 @@
 //! Stopped in the middle: killed, or without room.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use turnkeep_core::commit::Commit;
 use turnkeep_core::{ErrorKind, Maintenance, Store};
-use turnkeep_redb::{Medium, RedbOptions};
+use turnkeep_redb::RedbOptions;
 
+use crate::disk::{Call, Disk};
 use crate::support::{
     Other, again, append, block_on, close, commit, find, fresh, message, open, role, session_of, tell, texts,
     workspace,
@@ -79,51 +77,19 @@ fn case_53_a_repair_that_cannot_be_avoided_shows_its_progress() {
     );
 }
 
-/// A disk that can be made full, or refuse to sync.
-#[derive(Debug)]
-struct Failing {
-    file: File,
-    full: Arc<AtomicBool>,
-    sync_fails: Arc<AtomicBool>,
-}
-
-impl Medium for Failing {
-    fn size(&self) -> io::Result<u64> {
-        self.file.metadata().map(|found| found.len())
-    }
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, offset)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn sync(&self) -> io::Result<()> {
-        if self.sync_fails.load(Ordering::SeqCst) {
-            return Err(io::ErrorKind::Other.into());
-        }
-        self.file.sync_data()
-    }
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        // What the file system has a place for already, such as the head of the file, it can still overwrite.
-        if self.full.load(Ordering::SeqCst) && offset > 0 {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.file.write_all_at(data, offset)
-    }
-}
-
 #[test]
 fn case_53_a_disk_that_fails_ends_in_typed_errors_and_loses_nothing_acknowledged() {
     for no_room in [true, false] {
         let (_folder, path) = fresh();
-        let (full, sync_fails) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (to, too) = (Arc::clone(&full), Arc::clone(&sync_fails));
-        let options = RedbOptions::new(&path).medium(move |_, file| {
-            Box::new(Failing { file, full: Arc::clone(&to), sync_fails: Arc::clone(&too) })
-        });
-        let store = options.open_blocking().unwrap();
+        let disk = Disk::default();
+        let store = disk.open(&path);
         let session = session_of(&store, "s", 20);
-        (if no_room { &full } else { &sync_fails }).store(true, Ordering::SeqCst);
+        disk.fails(move |call| match call {
+            // What the file system has a place for already, such as the head of the file, it can still overwrite.
+            Call::Write(at) if no_room && at > 0 => Some(io::ErrorKind::StorageFull),
+            Call::Sync if !no_room => Some(io::ErrorKind::Other),
+            _ => None,
+        });
         let lost = || Commit::new(workspace()).op(append(&session, vec![message("lost?")]));
         let kinds = || block_on(store.commit(lost())).map_err(|error| error.kind()).map(drop);
         if no_room {
@@ -133,11 +99,11 @@ fn case_53_a_disk_that_fails_ends_in_typed_errors_and_loses_nothing_acknowledged
                 20,
                 "what was there is readable while the disk is full"
             );
-            full.store(false, Ordering::SeqCst);
+            disk.works();
             assert_eq!(kinds(), Ok(()), "there is room again");
         } else {
             assert_eq!([kinds(), kinds()], [Err(ErrorKind::CommitUnknown), Err(ErrorKind::Poisoned)]);
-            sync_fails.store(false, Ordering::SeqCst);
+            disk.works();
             assert_eq!(kinds(), Err(ErrorKind::Poisoned), "what is poisoned stays so");
         }
         // The close may say what failed; the file is given back all the same.

@@ -5,6 +5,8 @@
 
 mod conformance;
 mod crash;
+mod disk;
+mod failing;
 mod housekeeping;
 mod opening;
 mod restore;

@@ -2,13 +2,14 @@
 
 use std::fs;
 
-use turnkeep_core::commit::{Commit, Op, Put};
-use turnkeep_core::id::{Collection, RecordKey};
+use turnkeep_core::commit::{Commit, NewRun, Op, Put, Request, RequestId};
+use turnkeep_core::id::{Collection, EntryKind, RecordKey};
+use turnkeep_core::model::{RunState, RunStates};
 use turnkeep_core::query::EntryQuery;
-use turnkeep_core::{Expect, Maintenance, Payload, Store};
+use turnkeep_core::{Expect, Maintenance, Payload, RunId, SessionRef, Store};
 use turnkeep_redb::RedbStore;
 
-use crate::support::{block_on, close, commit, fresh, open, session_of, workspace};
+use crate::support::{append, block_on, close, commit, fresh, message, open, session_of, workspace};
 
 fn overwrite(store: &RedbStore, rounds: usize) {
     let filler = "x".repeat(8_000);
@@ -76,5 +77,36 @@ fn compaction_gives_back_what_a_purge_left() {
     // A store that was compacted and closed in order needs no repair.
     let store =
         turnkeep_redb::RedbOptions::new(&path).on_repair(|_| panic!("a repair")).open_blocking().unwrap();
+    close(&store);
+}
+
+#[test]
+fn indexes_of_what_is_rare_have_no_rows_of_the_rest() {
+    let (_folder, path) = fresh();
+    let store = open(&path);
+    let session = session_of(&store, "s", 20);
+    let rows = || {
+        let rows = block_on(store.table_rows()).unwrap();
+        let rows = |table| rows.iter().find(|(name, _)| *name == table).unwrap().1;
+        [rows("entry_kinds"), rows("runs_active"), rows("requests_by_owner")]
+    };
+    let asked = |id: &str, owned_by: Option<&SessionRef>| {
+        let mut request = Request::in_workspace(RequestId::host(id).unwrap());
+        request.owner = owned_by.cloned();
+        let say = append(&session, vec![message(id)]);
+        block_on(store.commit(Commit::new(workspace()).op(say).request(request))).unwrap();
+    };
+    asked("of nobody", None);
+    assert_eq!(rows(), [0, 0, 0]);
+    let mut note = message("a note");
+    note.kind = EntryKind::new("note").unwrap();
+    commit(&store, [append(&session, vec![note])]);
+    let (run, state) = (RunId::new("r").unwrap(), RunState::Running);
+    commit(&store, [Op::StartRun { session: session.clone(), run: NewRun::new(run.clone(), state) }]);
+    asked("of the session", Some(&session));
+    assert_eq!(rows(), [1, 1, 1]);
+    let (session, from, to) = (session.clone(), RunStates::ACTIVE, RunState::Completed);
+    commit(&store, [Op::TransitionRun { session, run, from, to, error: None }]);
+    assert_eq!(rows(), [1, 0, 1]);
     close(&store);
 }

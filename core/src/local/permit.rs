@@ -1,5 +1,7 @@
 //! Whether a writer may write.
 
+use std::sync::OnceLock;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::mutant;
 
@@ -8,14 +10,14 @@ use crate::mutant;
 #[derive(Debug)]
 pub struct Permit {
     damaged: bool,
-    poisoned: Option<Error>,
+    poisoned: OnceLock<Error>,
 }
 
 impl Permit {
     /// Of a writer that begins; `damaged` when the store was opened only to read what is left of it.
     #[must_use]
     pub fn new(damaged: bool) -> Self {
-        Self { damaged, poisoned: None }
+        Self { damaged, poisoned: OnceLock::new() }
     }
 
     /// Refuses what may not be.
@@ -29,15 +31,15 @@ impl Permit {
                 "the store was opened to read what is left of it, so nothing is written to it",
             ));
         }
-        match &self.poisoned {
+        match self.poisoned.get() {
             Some(why) if !mutant::is("permit/poison-not-looked-at") => Err(poisoned(why)),
             _ => Ok(()),
         }
     }
 
     /// Nothing may be written any more. The first reason stays.
-    pub fn poison(&mut self, why: &Error) {
-        self.poisoned.get_or_insert_with(|| why.duplicate());
+    pub fn poison(&self, why: &Error) {
+        self.poisoned.get_or_init(|| why.duplicate());
     }
 }
 
@@ -59,7 +61,7 @@ mod tests {
     #[test]
     fn what_was_opened_as_damaged_is_not_written() {
         assert!(Permit::new(false).check().is_ok());
-        let mut permit = Permit::new(true);
+        let permit = Permit::new(true);
         assert_eq!(permit.check().unwrap_err().kind(), ErrorKind::ReadOnly);
         permit.poison(&Error::new(ErrorKind::Io, "no"));
         assert_eq!(permit.check().unwrap_err().kind(), ErrorKind::ReadOnly);
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn after_an_unknown_outcome_nothing_is_written_and_the_first_reason_is_told() {
-        let mut permit = Permit::new(false);
+        let permit = Permit::new(false);
         permit.poison(&Error::new(ErrorKind::Io, "the first"));
         permit.poison(&Error::new(ErrorKind::Io, "the second"));
         let refused = permit.check().unwrap_err();
