@@ -45,12 +45,7 @@ fn restore_steps(options: &SqliteOptions, from: &Path, keep: Option<&Path>) -> R
     };
     let restore = Restore { files: &options.files, from, to: &files.db, keep, engine: "SQLite" };
     place::tidy(&files.db);
-    let verify = |file: &fs::File, copy: &Path| {
-        // Says to a tidying neighbour that somebody is at it.
-        let _ = file.try_lock();
-        check(copy)
-    };
-    restore.put(verify, shut)
+    restore.put(|_, copy| check(copy), shut)
 }
 
 /// A backup is one whole file.

@@ -20,6 +20,7 @@ mod marks;
 mod output;
 mod places;
 mod private;
+mod repair;
 mod search;
 mod sessions;
 mod store;

@@ -108,6 +108,8 @@ impl Files {
     pub fn copy(&self, from: &Path, to: &Path) -> io::Result<File> {
         let mut source = File::open(from)?;
         let mut copy = self.create(to)?;
+        // Says to a tidying neighbour that somebody is at it. Without locks there is no tidying either.
+        let _ = copy.try_lock();
         io::copy(&mut source, &mut copy)?;
         self.sync(&copy, to)?;
         Ok(copy)

@@ -93,7 +93,8 @@ pub fn unfinished(path: &Path) -> Result<PathBuf> {
     Ok(beside(path, format!(".{:016x}{UNFINISHED}", random_bits()?)))
 }
 
-/// Removes what killed processes left unfinished beside `path`, and the journals of that.
+/// Removes what killed processes left unfinished of `path` and of files named after it, such as its backups, and what
+/// belongs to that: journals and workshops.
 pub fn tidy(path: &Path) {
     let Some(name) = path.file_name() else { return };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -106,21 +107,70 @@ pub fn tidy(path: &Path) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if nobody_is_at_it {
-            let _ = fs::remove_file(&left);
+            let _ = if is_workshop(&left) { fs::remove_dir_all(&left) } else { fs::remove_file(&left) };
         }
+    }
+}
+
+/// A folder for the making of what needs more than one file. It goes when this is dropped; of a killed process it stays
+/// until somebody tidies up.
+#[derive(Debug)]
+pub struct Workshop {
+    folder: PathBuf,
+    mark: PathBuf,
+    /// Its lock says that somebody is at it.
+    _held: File,
+}
+
+impl Workshop {
+    /// Makes one beside `path`, which only its user may look into.
+    ///
+    /// # Errors
+    /// Whatever the file system answers, and `Io` when the operating system gives no random bits.
+    pub fn beside(path: &Path) -> Result<Self> {
+        let mark = unfinished(path)?;
+        let folder = beside(&mark, WORKSHOP);
+        let failed = |error| Error::io("cannot make a folder to work in", &folder, error);
+        // The mark first: a folder without one belongs to nobody.
+        let held = Files::default().create(&mark).map_err(failed)?;
+        let _ = held.try_lock();
+        let shop = Self { folder: folder.clone(), mark, _held: held };
+        create_private_folder(&folder).map_err(failed)?;
+        Ok(shop)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.mark);
     }
 }
 
 /// What an unfinished file ends with.
 const UNFINISHED: &str = ".unfinished";
+/// What the folder of a workshop ends with, after the name of its mark.
+const WORKSHOP: &str = "-workshop";
 
-/// The unfinished file that a file belongs to, if it is to become `name`.
-fn unfinished_file(file: &Path, name: &OsStr) -> Option<PathBuf> {
-    let found = file.file_name()?.to_str()?;
-    let base = found.strip_suffix("-journal").unwrap_or(found);
-    let bits = base.strip_prefix(name.to_str()?)?.strip_suffix(UNFINISHED)?.strip_prefix('.')?;
-    let ours = bits.len() == 16 && bits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ours.then(|| file.with_file_name(base))
+fn is_workshop(left: &Path) -> bool {
+    left.as_os_str().as_encoded_bytes().ends_with(WORKSHOP.as_bytes())
+}
+
+/// The unfinished file that something belongs to, if it is to become `name` or a file named after it.
+fn unfinished_file(left: &Path, name: &OsStr) -> Option<PathBuf> {
+    let found = left.file_name()?.to_str()?;
+    let base = ["-journal", WORKSHOP].iter().find_map(|end| found.strip_suffix(end)).unwrap_or(found);
+    let more = base.strip_prefix(name.to_str()?)?.strip_suffix(UNFINISHED)?;
+    let (between, bits) = more.rsplit_once('.')?;
+    let named_after = between.is_empty() || between.starts_with('.');
+    let ours = named_after && bits.len() == 16 && bits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ours.then(|| left.with_file_name(base))
 }
 
 /// Makes a file that is whole or not there at all: `make` does so under a name of its own, and only then it gets the
@@ -153,6 +203,8 @@ mod tests {
         let (dead, alive) = (unfinished(&to).unwrap(), unfinished(&to).unwrap());
         let journal = |path: &Path| PathBuf::from(format!("{}-journal", path.display()));
         let others = ["t", "t.backup", "t.unfinished", "tt.0123456789abcdef.unfinished"];
+        let of_a_backup = unfinished(&folder.path().join("t.backup-1")).unwrap();
+        fs::write(&of_a_backup, "half").unwrap();
         for path in [&dead, &alive, &journal(&dead), &journal(&alive)] {
             fs::write(path, "half").unwrap();
         }
@@ -165,7 +217,27 @@ mod tests {
         at_work.try_lock().unwrap();
         tidy(&to);
         assert!(!dead.exists() && !journal(&dead).exists() && !orphan.exists());
+        assert!(!of_a_backup.exists());
         assert!(alive.exists() && journal(&alive).exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
+    }
+
+    #[test]
+    fn a_workshop_stays_while_somebody_is_at_it_and_goes_with_him() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("t");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let shop = Workshop::beside(&to).unwrap();
+        let dead = beside(&unfinished(&to).unwrap(), WORKSHOP);
+        for shop in [shop.folder(), &dead] {
+            fs::create_dir_all(shop).unwrap();
+            fs::write(shop.join("store"), "half").unwrap();
+        }
+        tidy(&to);
+        assert!(shop.folder().join("store").exists());
+        assert!(!dead.exists());
+        assert_eq!(names(), 2, "the workshop and its mark");
+        drop(shop);
+        assert_eq!(names(), 0);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
+use turnkeep::core::local::place;
 use turnkeep::core::store::StoreStats;
 
 use super::{beside, cancelled, chores};
@@ -43,6 +44,10 @@ pub(crate) async fn run(global: &Global, backup: BackupStore, out: &mut Out) -> 
     };
     url.must_exist()?;
     let mut interrupts = Interrupts::listen()?;
+    // What earlier ones left that were killed, under names of another time.
+    if let Some(store) = url.path() {
+        place::tidy(store);
+    }
     let store = url.open(global, false).await?;
     let chores = chores(store.as_ref(), "backup")?;
     let stats = chores.stats().await?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use turnkeep::core::local::place::{self, Workshop};
 use turnkeep::transfer::{self, Progress, SalvageOptions, SalvageReport};
 
 use super::{beside, chores};
@@ -38,6 +39,8 @@ pub(crate) async fn run(global: &Global, repair: RepairStore, out: &mut Out) -> 
         let message = format!("something is there already: {}; it was not touched", to.display());
         return Err(Failure::told(exit::CONFLICT, message).hint("name another file, or none"));
     }
+    // What earlier ones left that were killed.
+    [&path, &to].into_iter().for_each(|of| place::tidy(of));
     let stop = Stop::on_interrupt()?;
     let damaged = url.open(global, true).await?;
     let saved = build(global, &url, damaged.as_ref(), &to, &stop).await;
@@ -89,16 +92,9 @@ async fn build(
     to: &Path,
     stop: &Stop,
 ) -> Outcome<SalvageReport> {
-    let fail = |error: std::io::Error| {
-        Failure::program(format!("the repaired store {} cannot be made: {error}", to.display()))
-    };
-    let folder = match to.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let workshop = tempfile::Builder::new().prefix(".turnkeep-repair-").tempdir_in(folder).map_err(fail)?;
-    let place = url.at(workshop.path().join("store"));
-    let fresh = place.open(global, false).await?;
+    let workshop = Workshop::beside(to)?;
+    let built = url.at(workshop.folder().join("store"));
+    let fresh = built.open(global, false).await?;
     let bar = progress::bar("repairing");
     let mut told = |progress: Progress| {
         bar.set_length(progress.total);
