@@ -14,7 +14,8 @@ use turnkeep_core::{Clock, ErrorKind, Maintenance, ManualClock, Payload, Session
 use turnkeep_redb::{RedbOptions, RedbStore};
 
 use crate::support::{
-    append, block_on, close, commit, create, fresh, life, message, open, session_of, texts, workspace,
+    again, append, block_on, close, commit, create, fresh, life, message, open, role, session_of, texts,
+    workspace,
 };
 
 /// Rows of a table of a store that nobody has open.
@@ -113,6 +114,33 @@ fn expired_receipts_go_and_others_stay_and_then_the_store_rests() {
     });
     assert!(gone);
     assert_eq!(rows(&path, "requests"), 2, "the host's and the younger one");
+}
+
+/// Whether the writer of the only store of this process has nothing to do.
+#[cfg(target_os = "linux")]
+fn writer_sleeps() -> bool {
+    let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let stats: Vec<String> =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).collect();
+    let writers: Vec<_> = stats.iter().filter_map(|stat| stat.split_once("(turnkeep-write) ")).collect();
+    assert_eq!(writers.len(), 1, "{stats:?}");
+    writers.iter().all(|(_, state)| state.starts_with('S'))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_writer_with_nothing_to_do_sleeps() {
+    if let Some((_, path)) = role() {
+        let store = open(&path);
+        session_of(&store, "s", 1);
+        assert!(in_time(writer_sleeps));
+        return close(&store);
+    }
+    let (_folder, path) = fresh();
+    // In a process of its own, whose only writer it is.
+    let done = again("housekeeping::a_writer_with_nothing_to_do_sleeps", "rest", &path).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && told.contains("1 passed"), "{told}");
 }
 
 /// Stops whoever makes a file until somebody has come and gone.
