@@ -38,6 +38,7 @@ mod responses;
 mod retention;
 mod runs;
 mod salvage;
+mod salvage_numbers;
 mod search;
 mod sessions;
 mod soak;

@@ -22,7 +22,7 @@ use crate::transfer::{exported, rich_session};
 
 on_each!(a_healthy_store_is_saved_whole, what_is_saved_needs_an_empty_store);
 
-async fn saved(from: &dyn Store, to: &dyn Store) -> SalvageReport {
+pub(crate) async fn saved(from: &dyn Store, to: &dyn Store) -> SalvageReport {
     salvage(from, to, &SalvageOptions::default(), &mut quietly()).await.unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn what_is_saved_needs_an_empty_store(site: Site) {
 }
 
 /// Three talks, alike: `a`, `hurt` and `z`.
-async fn three_talks(store: &Arc<dyn Store>) {
+pub(crate) async fn three_talks(store: &Arc<dyn Store>) {
     for id in ["a", "hurt", "z"] {
         let scene = Scene::create(store, id).await;
         let at = Timestamp::from_millis(1_764_600_000_000);
@@ -105,7 +105,7 @@ async fn three_talks(store: &Arc<dyn Store>) {
 }
 
 /// A SQLite store of three talks, and what is done to its tables behind its back.
-async fn damaged(folder: &Path, tampering: &str) -> Arc<dyn Store> {
+pub(crate) async fn damaged(folder: &Path, tampering: &str) -> Arc<dyn Store> {
     let path = folder.join("state.sqlite3");
     let store: Arc<dyn Store> = Arc::new(SqliteOptions::new(&path).open().await.unwrap());
     three_talks(&store).await;
@@ -117,7 +117,7 @@ async fn damaged(folder: &Path, tampering: &str) -> Arc<dyn Store> {
     Arc::new(SqliteOptions::new(&path).damaged(true).open().await.unwrap())
 }
 
-fn lost(report: &SalvageReport) -> Vec<String> {
+pub(crate) fn lost(report: &SalvageReport) -> Vec<String> {
     let text = |one: &LeftOut| {
         let session = one.session.as_ref().map_or("", |id| id.as_str());
         format!("{session}: {}", one.what)
@@ -126,7 +126,7 @@ fn lost(report: &SalvageReport) -> Vec<String> {
 }
 
 /// What the damaged session of the new store still has: entries by number, runs, events, records.
-async fn left(store: &dyn Store) -> (Vec<String>, Vec<String>, Vec<String>, Vec<String>) {
+pub(crate) async fn left(store: &dyn Store) -> (Vec<String>, Vec<String>, Vec<String>, Vec<String>) {
     let session = row(store, "hurt").await.unwrap().session_ref();
     let mut entries = EntryQuery::new(workspace(), session.clone());
     entries.limit = 1_000;
@@ -144,7 +144,7 @@ async fn left(store: &dyn Store) -> (Vec<String>, Vec<String>, Vec<String>, Vec<
     )
 }
 
-const HURT: &str = "(SELECT skey FROM sessions WHERE id = 'hurt')";
+pub(crate) const HURT: &str = "(SELECT skey FROM sessions WHERE id = 'hurt')";
 
 #[tokio::test]
 async fn case_59_what_a_damaged_row_takes_away_is_named_and_the_rest_is_saved() {

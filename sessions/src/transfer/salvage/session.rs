@@ -6,22 +6,43 @@ use turnkeep_core::commit::{Fingerprint, RequestId};
 use turnkeep_core::digest::{FieldDigest, to_hex};
 use turnkeep_core::error::{Error, ErrorKind, Result};
 use turnkeep_core::id::{EntryNo, RunId, SessionRef, StreamName, WorkspaceId};
-use turnkeep_core::model::{Entry, Event, Row, SessionImage, SessionRow, StreamRow, VisibilitySet};
-use turnkeep_core::query::{EntryQuery, EventQuery};
+use turnkeep_core::model::{Entry, Event, Row, RowKind, SessionImage, SessionRow, StreamRow, VisibilitySet};
+use turnkeep_core::query::{Cursor, EntryQuery, EventQuery, RowPlace};
 use turnkeep_core::time::Timestamp;
 
-use super::{ASTRAY, CANNOT, Job, Loss, MISSING, NO_JSON, is_damage, is_no_fit, source};
+use super::{ASTRAY, Job, Loss, MISSING, NO_JSON, is_damage, is_no_fit, source};
 use crate::transfer::builder::{Begun, Builder, Site, begin};
 use crate::transfer::content::unsound;
+use crate::transfer::moment::rows_of;
 use crate::transfer::stand_in;
 
-/// The most that is filled in where only one number says that there was something: a head beyond the last row, or a
-/// row beyond the head. A number that says more is damaged itself.
-const MOST_BEYOND: u64 = 100_000;
+/// The widest gap that is filled in because of a single number, be it that of a row or the head. A number that says more
+/// is damaged itself, unless the gap is no wider than what was saved before it.
+const WIDEST_GAP: u64 = 100_000;
 
-/// Whether a row stands so far beyond the others, and beyond the head, that its number must be damaged.
-fn is_astray(number: u64, last: u64, head: u64) -> bool {
-    number > head && number.saturating_sub(last.max(head)) > MOST_BEYOND
+/// Whether a number stands so far beyond the `last` row, with so few `saved` before it, that it must be damaged.
+fn is_astray(number: u64, last: u64, saved: u64) -> bool {
+    number.saturating_sub(last) > WIDEST_GAP.max(saved)
+}
+
+/// Where to ask on after `read`, when nothing was found since `last`: at the next number, but in ever longer leaps once
+/// the gap is wider than any that is filled in.
+fn onward(read: u64, last: u64, head: u64) -> u64 {
+    let missed = read.saturating_sub(last);
+    let leap = if missed > WIDEST_GAP { missed } else { 0 };
+    read.saturating_add(leap).min(head.saturating_sub(1))
+}
+
+fn no_such_head(what: &str, head: u64) -> String {
+    format!("{what} {head} is said to be the last, and there is nothing near it")
+}
+
+/// What comes after a number.
+enum Next {
+    Nothing,
+    At(EntryNo),
+    /// It cannot be read.
+    Unknown,
 }
 
 /// Saves a session. If the new store refuses it, that is noted, and the others are saved.
@@ -180,6 +201,14 @@ where
                     if read >= head {
                         break;
                     }
+                    read = match self.next_after(read).await? {
+                        Next::Nothing => break,
+                        Next::At(number) => number.get() - 1,
+                        Next::Unknown => {
+                            let onward = onward(read.into(), self.head.into(), head.into());
+                            u32::try_from(onward).unwrap_or(u32::MAX - 1)
+                        }
+                    };
                     alone = source::PAGE;
                     continue;
                 }
@@ -192,13 +221,28 @@ where
                 alone = 0;
             }
         }
-        let beyond = u64::from(head.saturating_sub(self.head));
-        if beyond > MOST_BEYOND {
+        if is_astray(head.into(), self.head.into(), self.head.into()) {
             let what = format!("whatever came after entry {}", self.head);
-            self.loss().note(what, CANNOT);
+            self.loss().note(what, &no_such_head("entry", head.into()));
             return Ok(());
         }
         self.fill_up_to(head, MISSING).await
+    }
+
+    /// The next entry that is there. Engines that mind gaps in a list of entries pass over them in a list of rows.
+    async fn next_after(&self, read: u32) -> Result<Next> {
+        let mut query = rows_of(self.workspace, &self.session, &[RowKind::Entry]);
+        query.limit = 1;
+        query.cursor = Some(Cursor::seal(&query, &RowPlace::Entry(read))?);
+        match self.job.from.rows(&query).await {
+            Ok(page) => Ok(match page.items.first() {
+                Some(Row::Entry(entry)) if entry.number.get() > read => Next::At(entry.number),
+                Some(_) => Next::Unknown,
+                None => Next::Nothing,
+            }),
+            Err(error) if is_damage(&error) => Ok(Next::Unknown),
+            Err(error) => Err(error),
+        }
     }
 
     async fn entry(&mut self, entry: Entry) -> Result<()> {
@@ -206,8 +250,7 @@ where
         if number.get() <= self.head {
             return Ok(());
         }
-        let head = self.row.head.map_or(0, EntryNo::get);
-        if is_astray(number.get().into(), self.head.into(), head.into()) {
+        if is_astray(number.get().into(), self.head.into(), self.head.into()) {
             self.loss().note(format!("entry {number}"), ASTRAY);
             return Ok(());
         }
@@ -279,14 +322,14 @@ where
             match self.job.from.events(&query).await {
                 Ok(page) if alone > 0 => {
                     for event in page.items {
-                        self.event(&name, &mut last, head, event).await?;
+                        self.event(&name, &mut last, event).await?;
                     }
                 }
                 Ok(page) => {
                     let Some(newest) = page.items.last() else { break };
                     read = newest.number;
                     for event in page.items {
-                        self.event(&name, &mut last, head, event).await?;
+                        self.event(&name, &mut last, event).await?;
                     }
                     continue;
                 }
@@ -294,6 +337,7 @@ where
                     if read >= head {
                         break;
                     }
+                    read = onward(read, last.unwrap_or(0), head);
                     alone = source::PAGE;
                     continue;
                 }
@@ -306,28 +350,24 @@ where
                 alone = 0;
             }
         }
-        if let Some(done) = last
-            && done < head
-            && head - done <= MOST_BEYOND
-        {
-            self.events_up_to(&name, done, head, self.at).await?;
+        match last {
+            Some(done) if is_astray(head, done, 0) => {
+                let what = format!("stream {name}, whatever came after event {done}");
+                self.loss().note(what, &no_such_head("event", head));
+                Ok(())
+            }
+            Some(done) => self.events_up_to(&name, done, head, self.at).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    async fn event(
-        &mut self,
-        name: &StreamName,
-        last: &mut Option<u64>,
-        head: u64,
-        event: Event,
-    ) -> Result<()> {
+    async fn event(&mut self, name: &StreamName, last: &mut Option<u64>, event: Event) -> Result<()> {
         let (number, at) = (event.number, event.at);
         if last.is_some_and(|last| number <= last) || number == 0 {
             return Ok(());
         }
         // A stream without a row may have been trimmed, so its first number may be any.
-        if last.is_some_and(|last| is_astray(number, last, head)) {
+        if last.is_some_and(|last| is_astray(number, last, 0)) {
             self.loss().note(format!("stream {name}, event {number}"), ASTRAY);
             return Ok(());
         }
