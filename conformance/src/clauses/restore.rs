@@ -147,7 +147,7 @@ async fn refusals(kit: &Kit, session: &SessionRef, fence: &Fence, rows: &[Row]) 
     let mine = |op: Op| kit.commit().fence(fence.clone()).op(op);
     let entry = |row: &&Row| matches!(row, Row::Entry(_));
     let Some(Row::Entry(first)) = rows.iter().find(entry) else {
-        return Err(Stop::error("no entry to restore"));
+        return Err(Stop::fail("a read of every row of a session gave none of its entries"));
     };
     let jump = Entry { number: no(9), key: None, ..first.clone() };
     let late = Row::Event {
