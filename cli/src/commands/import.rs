@@ -241,9 +241,15 @@ fn summary(name: &str, report: &ImportReport, out: &mut Out) -> Outcome<()> {
     for dropped in &report.dropped {
         out.line(format!("  line {}: {}", dropped.line, dropped.reason))?;
     }
+    if !report.missing.is_empty() {
+        out.line("missing from the file:")?;
+        for missing in &report.missing {
+            out.line(format!("  before line {}: {}", missing.before_line, text::line(&missing.what)))?;
+        }
+    }
     if report.stand_ins > 0 {
         out.line(format!(
-            "{} took the place of dropped lines, so that all others keep their numbers",
+            "{} took the place of what was dropped or is missing, so that all others keep their numbers",
             count(report.stand_ins, "stand-in")
         ))?;
     }

@@ -14,7 +14,7 @@ use turnkeep_core::time::Timestamp;
 
 use super::content::why_not_json;
 use super::lines::Lines;
-use super::report::{DropReason, Dropped, Wholeness};
+use super::report::{DropReason, Dropped, Missing, Wholeness};
 use super::stand_in;
 use super::survey::{Item, read_failed};
 use crate::message::json::Object;
@@ -101,6 +101,8 @@ pub(super) struct JsonlReader<R> {
     ended: bool,
     rows: u64,
     dropped: u64,
+    /// Dropped lines that something stands in for.
+    made_good: u64,
     places: Places,
     stand_ins: u64,
     /// What follows from the line at hand and was not given out yet.
@@ -114,10 +116,18 @@ struct Places {
     /// The newest entry on a path.
     tip: Option<EntryNo>,
     beside: HashSet<EntryNo>,
-    /// The next event of each stream.
-    streams: HashMap<StreamName, u64>,
+    streams: HashMap<StreamName, Events>,
     runs: u32,
 }
+
+/// The next event of a stream, and the last that its row speaks of.
+struct Events {
+    next: u64,
+    head: u64,
+}
+
+/// The widest gap of missing lines that is filled in.
+const WIDEST_GAP: u64 = 100_000;
 
 impl Places {
     fn lies_on_a_path(&self, number: EntryNo) -> bool {
@@ -135,6 +145,7 @@ impl<R: BufRead> JsonlReader<R> {
             ended: false,
             rows: 0,
             dropped: 0,
+            made_good: 0,
             places: Places::default(),
             stand_ins: 0,
             waiting: VecDeque::new(),
@@ -238,7 +249,7 @@ impl<R: BufRead> JsonlReader<R> {
                 self.rows += 1;
                 return Ok(());
             }
-            Row::Entry(entry) => self.place_entry(entry)?,
+            Row::Entry(entry) => self.place_entry(line, entry)?,
             Row::Run(run) => {
                 if run.number <= self.places.runs {
                     return Err(DropReason::OutOfOrder);
@@ -249,9 +260,10 @@ impl<R: BufRead> JsonlReader<R> {
                 if self.places.streams.contains_key(&stream.name) {
                     return Err(DropReason::OutOfOrder);
                 }
-                self.places.streams.insert(stream.name.clone(), stream.floor.saturating_add(1));
+                let events = Events { next: stream.floor.saturating_add(1), head: stream.head };
+                self.places.streams.insert(stream.name.clone(), events);
             }
-            Row::Event { stream, event } => self.place_event(stream, event)?,
+            Row::Event { stream, event } => self.place_event(line, stream, event)?,
             Row::Record(_) => {}
         }
         self.rows += 1;
@@ -259,17 +271,34 @@ impl<R: BufRead> JsonlReader<R> {
         Ok(())
     }
 
-    /// How many dropped lines have nothing in their place yet.
-    fn lost(&self) -> u64 {
-        self.dropped.saturating_sub(self.stand_ins)
+    /// Whether a gap before a number is filled in: because of dropped lines, or because the file itself says that there
+    /// is such a number, so that lines are missing.
+    fn fills(&self, gap: u64, number: u64, said: u64) -> bool {
+        gap <= self.lost() || (number <= said && gap <= WIDEST_GAP)
     }
 
-    fn place_entry(&mut self, entry: &Entry) -> Result<(), DropReason> {
+    /// How many dropped lines have nothing in their place yet.
+    fn lost(&self) -> u64 {
+        self.dropped.saturating_sub(self.made_good)
+    }
+
+    /// Counts what stands in for something, and names it unless dropped lines explain it: those are named already.
+    fn stands_in(&mut self, line: u64, gap: u64, what: impl FnOnce() -> String) {
+        if gap > self.lost() {
+            self.wholeness = Wholeness::Damaged;
+            self.waiting.push_back(Item::Missing(Missing { before_line: line, what: what() }));
+        }
+        self.made_good += gap.min(self.lost());
+        self.stand_ins += gap;
+    }
+
+    fn place_entry(&mut self, line: u64, entry: &Entry) -> Result<(), DropReason> {
         let number = entry.number.get();
         let Some(gap) = number.checked_sub(self.places.head.saturating_add(1)) else {
             return Err(DropReason::OutOfOrder);
         };
-        if u64::from(gap) > self.lost() {
+        let said = self.header.as_ref().map_or(0, |header| header.entries);
+        if !self.fills(gap.into(), number.into(), said) {
             return Err(DropReason::OutOfOrder);
         }
         if entry.parent.is_some_and(|parent| parent >= entry.number)
@@ -278,13 +307,17 @@ impl<R: BufRead> JsonlReader<R> {
         {
             return Err(DropReason::NotARow);
         }
+        if gap > 0 {
+            self.stands_in(line, gap.into(), || {
+                span("entry", "entries", (number - gap).into(), (number - 1).into())
+            });
+        }
         for _ in 0..gap {
             let places = &self.places;
             let stand_in =
                 stand_in::entry(places.head, places.tip, entry.at).ok_or(DropReason::OutOfOrder)?;
             self.places.head = stand_in.number.get();
             self.places.tip = Some(stand_in.number);
-            self.stand_ins += 1;
             self.waiting.push_back(Item::StandIn(Row::Entry(stand_in)));
         }
         self.places.head = number;
@@ -296,32 +329,39 @@ impl<R: BufRead> JsonlReader<R> {
         Ok(())
     }
 
-    fn place_event(&mut self, stream: &StreamName, event: &Event) -> Result<(), DropReason> {
-        let next = match self.places.streams.get(stream) {
-            Some(next) => *next,
+    fn place_event(&mut self, line: u64, stream: &StreamName, event: &Event) -> Result<(), DropReason> {
+        let (next, head) = match self.places.streams.get(stream) {
+            Some(events) => (events.next, events.head),
             None => {
-                if self.lost() == 0 || event.number == 0 {
-                    return Err(DropReason::OutOfOrder);
-                }
                 // The row of the stream is lost: what is left of it begins here.
-                let row = stand_in::stream(stream.clone(), event.number - 1);
-                self.stand_ins += 1;
-                self.waiting.push_back(Item::StandIn(Row::Stream(row)));
-                event.number
+                let Some(floor) = event.number.checked_sub(1) else { return Err(DropReason::OutOfOrder) };
+                self.stands_in(line, 1, || format!("the row of stream {stream}"));
+                self.waiting.push_back(Item::StandIn(Row::Stream(stand_in::stream(stream.clone(), floor))));
+                (event.number, 0)
             }
         };
         let Some(gap) = event.number.checked_sub(next) else { return Err(DropReason::OutOfOrder) };
-        if gap > self.lost() {
+        if !self.fills(gap, event.number, head) {
             return Err(DropReason::OutOfOrder);
+        }
+        if gap > 0 {
+            self.stands_in(line, gap, || {
+                format!("stream {stream}, {}", span("event", "events", next, event.number - 1))
+            });
         }
         for number in next..event.number {
             let event = stand_in::event(number, event.at).ok_or(DropReason::OutOfOrder)?;
-            self.stand_ins += 1;
             self.waiting.push_back(Item::StandIn(Row::Event { stream: stream.clone(), event }));
         }
-        self.places.streams.insert(stream.clone(), event.number.saturating_add(1));
+        let events = Events { next: event.number.saturating_add(1), head };
+        self.places.streams.insert(stream.clone(), events);
         Ok(())
     }
+}
+
+/// `entry 5`, or `entries 5-7`.
+fn span(one: &str, many: &str, first: u64, last: u64) -> String {
+    if first == last { format!("{one} {first}") } else { format!("{many} {first}-{last}") }
 }
 
 enum Read {

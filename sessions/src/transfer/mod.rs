@@ -30,7 +30,7 @@ pub use copy::{CopiedRecords, CopiedSession, CopiedWorkspace, CopyOptions, CopyO
 pub use export::{ExportReport, export};
 pub use import::{ImportOptions, import};
 pub use jsonl::{FORMAT_NAME, FORMAT_VERSION};
-pub use report::{DropReason, Dropped, Format, ImportReport, UnansweredIn, Wholeness};
+pub use report::{DropReason, Dropped, Format, ImportReport, Missing, UnansweredIn, Wholeness};
 pub use salvage::{LeftOut, SalvageOptions, SalvageReport, salvage};
 pub use sum::Sum;
 

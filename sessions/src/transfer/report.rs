@@ -106,6 +106,15 @@ pub struct Dropped {
     pub reason: DropReason,
 }
 
+/// What a file should have and has no line for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// The line before which it should be.
+    pub before_line: u64,
+    /// What: `entry 5`, `stream usage, events 3-4`.
+    pub what: String,
+}
+
 /// Whether a file proves that nothing of it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,7 +167,9 @@ pub struct ImportReport {
     pub empty_assistant_messages: u64,
     /// Every line that was dropped.
     pub dropped: Vec<Dropped>,
-    /// Entries and events written in place of dropped ones, so that all others keep their numbers.
+    /// What there is no line for though later ones follow on it.
+    pub missing: Vec<Missing>,
+    /// Entries and events written in place of dropped and missing ones, so that all others keep their numbers.
     pub stand_ins: u64,
     /// Whether the file proves that nothing is missing.
     pub wholeness: Wholeness,
@@ -184,6 +195,7 @@ pub(super) struct Tally {
     unanswered_calls: u64,
     unanswered_in: BTreeMap<u64, UnansweredIn>,
     pub(super) stand_ins: u64,
+    pub(super) missing: Vec<Missing>,
 }
 
 impl Tally {
@@ -248,6 +260,7 @@ impl Tally {
             unanswered_in: self.unanswered_in.into_values().collect(),
             empty_assistant_messages: self.empty_assistant_messages,
             dropped,
+            missing: self.missing,
             stand_ins: self.stand_ins,
             wholeness,
             added: 0,

@@ -12,7 +12,7 @@ use super::content::ContentDigest;
 use super::jsonl::{self, JsonlReader};
 use super::lines::Lines;
 use super::pi::{self, PiReader};
-use super::report::{Dropped, Format, MOST_DROPPED, Tally, Wholeness};
+use super::report::{Dropped, Format, MOST_DROPPED, Missing, Tally, Wholeness};
 use super::{OnProgress, Progress};
 use crate::redact::Redaction;
 
@@ -31,13 +31,15 @@ pub(super) enum Item {
     StandIn(Row),
     /// A line that was dropped.
     Dropped(Dropped),
+    /// Something that has no line.
+    Missing(Missing),
 }
 
 impl Item {
     fn redacted(mut self, redaction: &Redaction) -> Result<Self> {
         match &mut self {
             Self::Row { row, .. } | Self::StandIn(row) => redaction.row(row)?,
-            Self::Dropped(_) => {}
+            Self::Dropped(_) | Self::Missing(_) => {}
         }
         Ok(self)
     }
@@ -214,10 +216,13 @@ pub(super) fn survey<R: Read + Seek>(
             }
             Item::StandIn(row) => content.fold(&row),
             Item::Dropped(line) if dropped.len() < MOST_DROPPED => dropped.push(line),
-            Item::Dropped(_) => {
+            Item::Missing(missing) if tally.missing.len() < MOST_DROPPED => tally.missing.push(missing),
+            Item::Dropped(_) | Item::Missing(_) => {
                 return Err(Error::new(
                     ErrorKind::Invalid,
-                    format!("more than {MOST_DROPPED} lines of the file cannot be read; it is no session"),
+                    format!(
+                        "more than {MOST_DROPPED} lines of the file are missing or cannot be read; it is no session"
+                    ),
                 ));
             }
         }

@@ -183,6 +183,37 @@ on_each! {
         }
     }
 
+    async fn of_an_export_that_lacks_a_line_all_others_are_kept_and_the_missing_one_is_named(backend: Backend) {
+        let store = backend.open().await;
+        let session = rich_session(&store).await;
+        let whole = exported(&*store, &session).await;
+        let before = entries(&*store, &session).await;
+        let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+        let mut named_entries = 0;
+        // Neither the header, which says how much there is, nor the footer.
+        for lost in 1..lines.len() - 1 {
+            let other = backend.another();
+            let other = other.open().await;
+            let file = [&lines[..lost], &lines[lost + 1..]].concat().concat();
+            let report = take_in(&*other, &file).await;
+            assert_eq!(dropped(&report), [], "without line {}", lost + 1);
+            assert_eq!(report.wholeness, Wholeness::Damaged);
+            assert_eq!(report.missing.len() as u64, report.stand_ins, "{:?}", report.missing);
+            assert!(report.missing.iter().all(|missing| missing.before_line > lost as u64));
+            let after = entries(&*other, &report.session).await;
+            for (old, new) in before.iter().zip(&after) {
+                let named = report.missing.iter().any(|one| one.what == format!("entry {}", new.number));
+                assert_eq!(old.number, new.number);
+                assert!(old == new || (named && new.kind.as_str() == "lost"), "{old:?} and {new:?}");
+            }
+            let gone = report.missing.iter().filter(|one| one.what.starts_with("entry ")).count();
+            assert!(gone == 0 || after.len() == before.len());
+            named_entries += gone;
+        }
+        // The one at the very end is missed by the footer alone.
+        assert_eq!(named_entries, before.len() - 1);
+    }
+
     async fn rows_that_contradict_each_other_are_dropped_by_name(backend: Backend) {
         let store = backend.open().await;
         let whole = exported(&*store, &rich_session(&store).await).await;
