@@ -56,14 +56,15 @@ impl Database {
         Ok(Self { engine, locked, quick_repair, syncs, open, media })
     }
 
-    /// Uses the database; `Closed` once it is closed. What a panic could break lies in transactions, not here.
+    /// Uses the database; `Closed` once it is closed, `Corrupt` where the engine panics. What a panic could break lies in
+    /// transactions, not here.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&redb::Database) -> Result<T>) -> Result<T> {
         let is_broken = |engine: &Engine| matches!(engine, Engine::Broken);
         if is_broken(&self.engine.read().unwrap_or_else(PoisonError::into_inner)) {
             self.open_anew(is_broken)?;
         }
         match &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
-            Engine::Open(engine) => work(engine),
+            Engine::Open(engine) => contained(|| work(engine)),
             Engine::Broken | Engine::Closed => Err(Error::closed()),
         }
     }
@@ -115,10 +116,8 @@ impl Database {
     /// Reads from the newest snapshot.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&dyn Source) -> Result<T>) -> Result<T> {
         self.with(|engine| {
-            contained(|| {
-                let snapshot = engine.begin_read().map_err(transaction)?;
-                read(&snapshot)
-            })
+            let snapshot = engine.begin_read().map_err(transaction)?;
+            read(&snapshot)
         })
     }
 

@@ -51,7 +51,7 @@ fn open_locked(options: RedbOptions, locked: &Arc<Locked>, owner: OwnerId) -> Re
         .map_err(|error| error.with("path", locked.path.display()))?;
     let database = Arc::new(database);
     if found == probe::Found::NeedsRepair {
-        database.with(|engine| contained(|| probe::identify(engine)))?;
+        database.with(probe::identify)?;
     }
     let last_activity = database.read(last_activity)?;
     let owners = locked.gate.owners.clone();

@@ -32,8 +32,10 @@ impl RedbStore {
     ) -> Result<T> {
         let database = self.shared()?.database.clone();
         aside(operation, move || {
-            let snapshot = database.snapshot()?;
-            contained(|| work(&snapshot))
+            contained(|| {
+                let snapshot = database.snapshot()?;
+                work(&snapshot)
+            })
         })
         .await
     }

@@ -7,6 +7,7 @@ mod conformance;
 mod crash;
 mod disk;
 mod failing;
+mod flips;
 mod housekeeping;
 mod opening;
 mod restore;
