@@ -18,12 +18,7 @@ pub(crate) fn is_absent(path: &Path) -> Result<bool> {
     let Some(found) = place::look_at(path)? else { return Ok(true) };
     if found.len() == 0 {
         // A store gets its name only when it is whole, so an empty file never was one, or has lost everything.
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            "the file of the store is empty: its contents are lost, or it never was a store; restore a backup, or \
-             remove the file to begin anew",
-        )
-        .with("path", path.display()));
+        return Err(place::empty(path));
     }
     Ok(false)
 }

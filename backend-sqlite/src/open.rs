@@ -1,9 +1,12 @@
 //! Opening a store, step by step. Nothing of a database that is not accepted is changed.
 
+use std::fs;
 use std::time::Instant;
 
 use rusqlite::Connection;
-use turnkeep_core::local::{CommitterOptions, GroupCommitter, OwnerLock, Readers, WriteLock, random_owner};
+use turnkeep_core::local::{
+    CommitterOptions, GroupCommitter, OwnerLock, Readers, WriteLock, place, random_owner,
+};
 use turnkeep_core::{Capabilities, Error, ErrorKind, Result, StoreInfo};
 
 use crate::connection::{self, Journal};
@@ -52,6 +55,10 @@ fn open_steps(options: SqliteOptions) -> Result<SqliteStore> {
 
 /// A connection to a database that is ours and in a journal that works.
 fn accepted(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result<(Connection, Journal)> {
+    // Making a store of an empty file would hide that everything is lost.
+    if options.damaged && fs::metadata(&files.db).is_ok_and(|found| found.len() == 0) {
+        return Err(place::empty(&files.db));
+    }
     if !files.is_fresh()? {
         probe::peek(&files.db)?;
         let conn = open_for_writing(files, options)?;
@@ -65,6 +72,7 @@ fn accepted(files: &Files, options: &SqliteOptions, deadline: Instant) -> Result
                 let journal = connection::journal(&conn).map_err(sql)?;
                 return Ok((conn, journal));
             }
+            Ok(Found::Empty) if options.damaged => return Err(place::empty(&files.db)),
             Ok(_) => {}
             Err(error) if wal_is_impossible(&error) => {}
             Err(error) => return Err(error),

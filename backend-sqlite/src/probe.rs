@@ -122,7 +122,7 @@ fn unreadable(error: rusqlite::Error, path: &Path) -> Error {
         let message = "the file is damaged, or is no database at all; it was not touched: restore a backup, or name \
                        another file";
         let again = Error::new(ErrorKind::Corrupt, message);
-        again.with_source(ours.to_string())
+        again.with_source(ours)
     } else {
         ours
     };

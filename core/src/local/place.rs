@@ -72,6 +72,14 @@ pub fn look_at(place: &Path) -> Result<Option<Metadata>> {
     Ok(Some(found))
 }
 
+/// The error for a file of a store that holds nothing.
+#[must_use]
+pub fn empty(path: &Path) -> Error {
+    let message = "the file of the store is empty: its contents are lost, or it never was a store; restore a backup, or \
+                   remove the file to begin anew";
+    Error::new(ErrorKind::Corrupt, message).with("path", path.display())
+}
+
 fn invalid(message: &str, path: &Path) -> Error {
     Error::new(ErrorKind::Invalid, message).with("path", path.display())
 }

@@ -61,6 +61,27 @@ async fn only_read(store: &dyn Store, path: &Path, before: &[Option<Vec<u8>>]) {
 }
 
 #[tokio::test]
+async fn a_store_that_lost_everything_is_said_to_be_empty_and_no_new_one_is_made_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    // Nothing at all, and a database of the engine without a table.
+    fs::write(&path, "").unwrap();
+    let said = |error: turnkeep_core::Error| (error.kind(), error.message().contains("is empty"));
+    let error = RedbOptions::new(&path).damaged(true).open().await.unwrap_err();
+    assert_eq!(said(error), (ErrorKind::Corrupt, true));
+    for bare in [false, true] {
+        if bare {
+            rusqlite::Connection::open(&path).unwrap().execute_batch("VACUUM").unwrap();
+        }
+        let before = fs::read(&path).unwrap();
+        assert_eq!(before.is_empty(), !bare);
+        let error = SqliteOptions::new(&path).damaged(true).open().await.unwrap_err();
+        assert_eq!(said(error), (ErrorKind::Corrupt, true));
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[tokio::test]
 async fn a_sqlite_store_opened_as_damaged_is_only_read_and_keeps_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let (path, left) = (folder.path().join("state.sqlite3"), folder.path().join("left.sqlite3"));
