@@ -141,6 +141,22 @@ fn a_store_that_was_cut_off_is_verified_and_repaired_and_stays_as_it_is() {
     assert!(answer["repair"]["saved"]["entries"].as_u64().unwrap() > 10, "{answer}");
     home.ok(&["--store", &sqlite(&fixed), "store", "verify"]);
     assert!(fs::read(&cut).unwrap() == before, "the damaged store is as it was");
+
+    // Of one page nothing can be saved, and of nothing neither.
+    for left in [&whole[..8192], &[]] {
+        let cut = sqlite(&home.file("less.db", left));
+        for what in ["verify", "repair"] {
+            let ran = home.run(&["--store", &cut, "store", what]);
+            ran.refused(DAMAGED, "turnkeep store restore");
+        }
+    }
+    let nowhere = home.path("nowhere").join("fixed.db");
+    let ran = home.run(&["--store", &url, "store", "repair", utf8(&nowhere)]);
+    assert!(
+        ran.code != 0 && ran.err.contains(utf8(&nowhere)) && !ran.err.contains("unfinished"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Workshop {
     pub fn beside(path: &Path) -> Result<Self> {
         let mark = unfinished(path)?;
         let folder = beside(&mark, WORKSHOP);
-        let failed = |error| Error::io("cannot make a folder to work in", &folder, error);
+        let failed = |error| Error::io("cannot make a folder to work in beside it", path, error);
         // The mark first: a folder without one belongs to nobody.
         let held = Files::default().create(&mark).map_err(failed)?;
         let _ = held.try_lock();

@@ -12,16 +12,28 @@ pub(crate) mod verify;
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use turnkeep::{Error, Maintenance, Store};
 
 use super::interrupt::Interrupts;
+use crate::args::Global;
 use crate::exit;
 use crate::failure::{Failure, Outcome};
+use crate::open::Url;
 
 /// The chores of a store.
 fn chores<'a>(store: &'a dyn Store, operation: &'static str) -> Outcome<&'a dyn Maintenance> {
     Ok(store.maintenance().ok_or_else(|| Error::unsupported(operation))?)
+}
+
+/// Opens a store also when a first look finds it damaged.
+async fn damaged(url: &Url, global: &Global) -> Outcome<Arc<dyn Store>> {
+    url.open(global, true).await.map_err(|failure| match failure.code() {
+        exit::DAMAGED => failure
+            .hint("too little of it is left for verify or repair; restore a backup: turnkeep store restore"),
+        _ => failure,
+    })
 }
 
 /// Waits for work, or for Ctrl-C, which ends it.

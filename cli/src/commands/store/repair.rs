@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &Global, repair: RepairStore, out: &mut Out) -> 
     // What earlier ones left that were killed.
     [&path, &to].into_iter().for_each(|of| place::tidy(of));
     let stop = Stop::on_interrupt()?;
-    let damaged = url.open(global, true).await?;
+    let damaged = super::damaged(&url, global).await?;
     let saved = build(global, &url, damaged.as_ref(), &to, &stop).await;
     // It is damaged, so that it cannot be closed as it should says nothing new.
     let _ = damaged.close().await;
@@ -71,11 +71,15 @@ fn left_out(saved: &SalvageReport, out: &mut Out) -> Outcome<()> {
     if saved.left_out.is_empty() {
         return out.line("left out: nothing");
     }
-    out.line(format!(
-        "left out: {}; {} of the kind `lost` keep the numbers of the others",
-        count_of(saved.left_out.len() as u64, "thing", "things"),
-        count(saved.stand_ins, "stand-in")
-    ))?;
+    let things = count(saved.left_out.len() as u64, "thing");
+    let stand_ins = match saved.stand_ins {
+        0 => String::new(),
+        n => format!(
+            "; {} of the kind `lost` in their place, so that all others keep their numbers",
+            count(n, "stand-in")
+        ),
+    };
+    out.line(format!("left out: {things}{stand_ins}"))?;
     for lost in &saved.left_out {
         let session = lost.session.as_ref().map(|id| format!("session {id}, ")).unwrap_or_default();
         let line = format!("workspace {}, {session}{}: {}", lost.workspace, lost.what, lost.why);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use turnkeep::core::store::VerifyReport;
 
-use super::{chores, unless_interrupted};
+use super::{chores, damaged, unless_interrupted};
 use crate::args::Global;
 use crate::commands::progress;
 use crate::exit;
@@ -21,7 +21,7 @@ pub(crate) async fn run(global: &Global, out: &mut Out) -> Outcome<u8> {
     let url = open::place(global).await?;
     url.must_exist()?;
     // Also one that a first look finds damaged: what is wrong with it is the question.
-    let store = url.open(global, true).await?;
+    let store = damaged(&url, global).await?;
     let spinner = progress::spinner("verifying");
     let report = unless_interrupted(chores(store.as_ref(), "verify")?.verify()).await;
     spinner.finish_and_clear();
