@@ -128,8 +128,9 @@ fn of_folder(answer: &OfFolder) -> String {
                 0 => String::new(),
                 n => format!(", {} dropped", count(n as u64, "line")),
             };
+            let missing = if report.missing.is_empty() { "" } else { ", lines are missing" };
             let (entries, id) = (count_of(report.entries, "entry", "entries"), report.session.id.as_str());
-            format!("{file}: session {}, {entries}{dropped}", text::line(id))
+            format!("{file}: session {}, {entries}{dropped}{missing}", text::line(id))
         }
         (None, refused) => format!("{file}: refused, {}", text::line(refused.as_deref().unwrap_or_default())),
     }

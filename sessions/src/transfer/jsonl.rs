@@ -126,7 +126,8 @@ struct Events {
     head: u64,
 }
 
-/// The widest gap of missing lines that is filled in.
+/// The widest gap of missing lines that is filled in; and the most that is filled in at all, in a file that has no more
+/// lines than that before the gap. So a short file never becomes a huge session.
 const WIDEST_GAP: u64 = 100_000;
 
 impl Places {
@@ -233,6 +234,7 @@ impl<R: BufRead> JsonlReader<R> {
         self.ended = true;
         let agrees = self.header.is_some()
             && self.dropped == 0
+            && self.stand_ins == 0
             && footer.rows == self.rows
             && footer.entries == u64::from(self.places.head)
             && from_hex32(&footer.sha256) == Some(self.lines.digest());
@@ -274,7 +276,8 @@ impl<R: BufRead> JsonlReader<R> {
     /// Whether a gap before a number is filled in: because of dropped lines, or because the file itself says that there
     /// is such a number, so that lines are missing.
     fn fills(&self, gap: u64, number: u64, said: u64) -> bool {
-        gap <= self.lost() || (number <= said && gap <= WIDEST_GAP)
+        let in_all = self.stand_ins.saturating_add(gap);
+        gap <= self.lost() || (number <= said && gap <= WIDEST_GAP && in_all <= WIDEST_GAP.max(self.rows))
     }
 
     /// How many dropped lines have nothing in their place yet.

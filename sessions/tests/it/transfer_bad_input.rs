@@ -4,6 +4,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
+use sha2::{Digest as _, Sha256};
 use turnkeep_core::limits::PAYLOAD_BYTES;
 use turnkeep_core::{Error, ErrorKind, Store};
 use turnkeep_memory::{MemoryOptions, MemoryStore};
@@ -291,6 +292,56 @@ async fn case_25_a_line_over_the_limit_of_the_store_is_dropped_and_the_session_s
     scene
         .append(vec![Message::user("go on").to_new_entry(turnkeep_core::Timestamp::default()).unwrap()])
         .await;
+}
+
+/// An export of three words with two gaps before them, and a footer that agrees with its lines.
+async fn with_gaps(gap: u32, said: u64) -> String {
+    let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(MemoryStore::new());
+    let scene = crate::both::Scene::create(&store, "gaps").await;
+    let word = |word: &str| Message::user(word).to_new_entry(turnkeep_core::Timestamp::default()).unwrap();
+    scene.append(vec![word("one"), word("two"), word("three")]).await;
+    let whole = String::from_utf8(exported(&*store, &scene.session).await).unwrap();
+    let mut file = String::new();
+    let lines = whole.lines().count() - 1;
+    for line in whole.lines().take(lines) {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if line["format"].is_string() {
+            line["entries"] = said.into();
+        }
+        if line["row"] == "session" {
+            line["leaf"] = serde_json::Value::Null;
+        }
+        if line["row"] == "entry" {
+            let before = line["number"].as_u64().unwrap() - 1;
+            let number = |before: u64| 1 + before * (u64::from(gap) + 1);
+            line["number"] = number(before).into();
+            line["parent"] = before.checked_sub(1).map(number).into();
+        }
+        file.push_str(&format!("{line}\n"));
+    }
+    let sum = turnkeep_core::digest::to_hex(&Sha256::digest(file.as_bytes()));
+    let (rows, entries) = (lines - 1, 3 + 2 * gap);
+    file + &format!("{{\"row\":\"footer\",\"rows\":{rows},\"entries\":{entries},\"sha256\":\"{sum}\"}}\n")
+}
+
+#[tokio::test]
+async fn a_footer_that_agrees_with_lines_that_have_gaps_proves_nothing() {
+    let store = MemoryStore::new();
+    assert_eq!(take_in(&store, with_gaps(0, 3).await).await.wholeness, Wholeness::Proven);
+    let store = MemoryStore::new();
+    let report = take_in(&store, with_gaps(2, 7).await).await;
+    assert_eq!((dropped(&report), report.missing.len(), report.stand_ins), (vec![], 2, 4));
+    assert_eq!(report.wholeness, Wholeness::Damaged);
+}
+
+#[tokio::test]
+async fn a_short_file_never_becomes_a_huge_session() {
+    let store = MemoryStore::new();
+    let file = with_gaps(60_000, 4_000_000_000).await;
+    let report = take_in(&store, &file).await;
+    assert_eq!(report.stand_ins, 60_000);
+    let [(_, DropReason::OutOfOrder)] = dropped(&report)[..] else { panic!("{:?}", report.dropped) };
+    assert_eq!(take_in(&store, &file).await.added, 0);
 }
 
 /// A file that somebody appends to between two readings.
