@@ -44,6 +44,25 @@ async fn a_head_that_is_far_beyond_all_rows_is_one_finding_in_sqlite() {
     assert_eq!(to.maintenance().unwrap().verify().await.unwrap().damage, []);
 }
 
+#[tokio::test]
+async fn behind_a_wide_gap_that_the_head_bears_out_all_rows_are_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    // 110,000 rows that cannot be read, and 900 that can.
+    let tampering = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE i < 110906)
+         INSERT INTO entries (rid, parent, on_path, kind, role, visibility, at, text, payload)
+         SELECT rid - 6 + i, 6, on_path, kind, role, visibility, at, text,
+           CASE WHEN i <= 110006 THEN CAST(x'7bff7d' AS TEXT) ELSE payload END
+         FROM entries, n WHERE rid = ({HURT} << 32) | 6;
+         UPDATE sessions SET head = 110906 WHERE id = 'hurt'"
+    );
+    let from = damaged(folder.path(), &tampering).await;
+    let to: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let report = saved(&*from, &*to).await;
+    assert_eq!(lost(&report), ["hurt: entries 7-110006"]);
+    assert_eq!((report.entries, report.stand_ins), (18 + 900, 110_000));
+}
+
 /// The page of the newest rows of a table, by following the file.
 fn last_page(bytes: &[u8], root: u32) -> usize {
     const PAGE: usize = 8192;

@@ -19,10 +19,18 @@ use crate::transfer::stand_in;
 /// The widest gap that is filled in because of a single number, be it that of a row or the head. A number that says more
 /// is damaged itself, unless the gap is no wider than what was saved before it.
 const WIDEST_GAP: u64 = 100_000;
+/// The widest gap before a row that is filled in where the head bears its number out: both would have to be damaged.
+const WIDEST_WITHIN: u64 = 10_000_000;
 
 /// Whether a number stands so far beyond the `last` row, with so few `saved` before it, that it must be damaged.
 fn is_astray(number: u64, last: u64, saved: u64) -> bool {
     number.saturating_sub(last) > WIDEST_GAP.max(saved)
+}
+
+/// The same of the number of a row, which may lie within what the `head` says there is.
+fn is_row_astray(number: u64, last: u64, saved: u64, head: u64) -> bool {
+    let within = number <= head && number.saturating_sub(last) <= WIDEST_WITHIN;
+    !within && is_astray(number, last, saved)
 }
 
 /// Where to ask on after `read`, when nothing was found since `last`: at the next number, but in ever longer leaps once
@@ -204,10 +212,7 @@ where
                     read = match self.next_after(read).await? {
                         Next::Nothing => break,
                         Next::At(number) => number.get() - 1,
-                        Next::Unknown => {
-                            let onward = onward(read.into(), self.head.into(), head.into());
-                            u32::try_from(onward).unwrap_or(u32::MAX - 1)
-                        }
+                        Next::Unknown => self.onward(read, head).await?,
                     };
                     alone = source::PAGE;
                     continue;
@@ -245,12 +250,40 @@ where
         }
     }
 
+    /// Where to ask on after `read`. A leap ends at the first entry that can be read again.
+    async fn onward(&self, read: u32, head: u32) -> Result<u32> {
+        let far = onward(read.into(), self.head.into(), head.into());
+        let (mut unread, mut far) = (read, u32::try_from(far).unwrap_or(u32::MAX - 1));
+        if far > unread && self.reads_after(far).await? {
+            while far - unread > 1 {
+                let middle = unread + (far - unread) / 2;
+                *(if self.reads_after(middle).await? { &mut far } else { &mut unread }) = middle;
+            }
+        }
+        Ok(far)
+    }
+
+    /// Whether the next entry can be read.
+    async fn reads_after(&self, read: u32) -> Result<bool> {
+        let mut query = EntryQuery::new(self.workspace.clone(), self.session.clone());
+        query.visibility = VisibilitySet::ALL;
+        query.after = EntryNo::new(read);
+        query.limit = 1;
+        match self.job.from.entries(&query).await {
+            Ok(page) => Ok(!page.items.is_empty()),
+            Err(error) if is_damage(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn entry(&mut self, entry: Entry) -> Result<()> {
         let number = entry.number;
         if number.get() <= self.head {
             return Ok(());
         }
-        if is_astray(number.get().into(), self.head.into(), self.head.into()) {
+        let head = self.row.head.map_or(0, EntryNo::get);
+        let saved = self.head.into();
+        if is_row_astray(number.get().into(), saved, saved, head.into()) {
             self.loss().note(format!("entry {number}"), ASTRAY);
             return Ok(());
         }
@@ -322,14 +355,14 @@ where
             match self.job.from.events(&query).await {
                 Ok(page) if alone > 0 => {
                     for event in page.items {
-                        self.event(&name, &mut last, event).await?;
+                        self.event(&name, &mut last, head, event).await?;
                     }
                 }
                 Ok(page) => {
                     let Some(newest) = page.items.last() else { break };
                     read = newest.number;
                     for event in page.items {
-                        self.event(&name, &mut last, event).await?;
+                        self.event(&name, &mut last, head, event).await?;
                     }
                     continue;
                 }
@@ -361,13 +394,19 @@ where
         }
     }
 
-    async fn event(&mut self, name: &StreamName, last: &mut Option<u64>, event: Event) -> Result<()> {
+    async fn event(
+        &mut self,
+        name: &StreamName,
+        last: &mut Option<u64>,
+        head: u64,
+        event: Event,
+    ) -> Result<()> {
         let (number, at) = (event.number, event.at);
         if last.is_some_and(|last| number <= last) || number == 0 {
             return Ok(());
         }
         // A stream without a row may have been trimmed, so its first number may be any.
-        if last.is_some_and(|last| is_astray(number, last, 0)) {
+        if last.is_some_and(|last| is_row_astray(number, last, 0, head)) {
             self.loss().note(format!("stream {name}, event {number}"), ASTRAY);
             return Ok(());
         }
