@@ -1,7 +1,7 @@
 //! Where the file of a store lies, and what can be told before an engine looks at it.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,9 @@ pub fn tidy(path: &Path) {
     for left in files.flatten() {
         let left = left.path();
         let Some(base) = unfinished_file(&left, name) else { continue };
-        let nobody_is_at_it = match File::open(base) {
+        // Locked until it is gone, so that whoever just made it sees that it goes.
+        let base = File::open(base);
+        let nobody_is_at_it = match &base {
             Ok(file) => file.try_lock().is_ok(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
@@ -136,15 +138,31 @@ impl Workshop {
     /// # Errors
     /// Whatever the file system answers, and `Io` when the operating system gives no random bits.
     pub fn beside(path: &Path) -> Result<Self> {
-        let mark = unfinished(path)?;
-        let folder = beside(&mark, WORKSHOP);
         let failed = |error| Error::io("cannot make a folder to work in beside it", path, error);
-        // The mark first: a folder without one belongs to nobody.
-        let held = Files::default().create(&mark).map_err(failed)?;
-        let _ = held.try_lock();
+        let (mark, held) = Self::mark(|| unfinished(path), failed)?;
+        let folder = beside(&mark, WORKSHOP);
         let shop = Self { folder: folder.clone(), mark, _held: held };
         create_private_folder(&folder).map_err(failed)?;
         Ok(shop)
+    }
+
+    /// Makes a mark and holds it: the mark first, because a folder without one belongs to nobody. A neighbour who tidies
+    /// up may be faster than the lock; then another one is made.
+    fn mark(
+        mut name: impl FnMut() -> Result<PathBuf>,
+        failed: impl Fn(io::Error) -> Error,
+    ) -> Result<(PathBuf, File)> {
+        for _ in 0..TRIES {
+            let mark = name()?;
+            let held = Files::default().create(&mark).map_err(&failed)?;
+            // Without locks there is no tidying either.
+            let is_ours = !matches!(held.try_lock(), Err(TryLockError::WouldBlock));
+            if is_ours && fs::symlink_metadata(&mark).is_ok() {
+                return Ok((mark, held));
+            }
+            let _ = fs::remove_file(&mark);
+        }
+        Err(failed(io::ErrorKind::WouldBlock.into()))
     }
 
     /// The folder.
@@ -163,6 +181,8 @@ impl Drop for Workshop {
 
 /// What an unfinished file ends with.
 const UNFINISHED: &str = ".unfinished";
+/// How often a mark is made again that a neighbour tidied up.
+const TRIES: u32 = 8;
 /// What the folder of a workshop ends with, after the name of its mark.
 const WORKSHOP: &str = "-workshop";
 
@@ -228,6 +248,26 @@ mod tests {
         assert!(!of_a_backup.exists());
         assert!(alive.exists() && journal(&alive).exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
+    }
+
+    #[test]
+    fn a_mark_that_a_neighbour_tidies_up_before_it_is_locked_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("t");
+        std::thread::scope(|scope| {
+            let maker = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let shop = Workshop::beside(&to).unwrap();
+                    fs::write(shop.folder().join("store"), "half").unwrap();
+                    assert!(shop.mark.exists() && shop.folder().join("store").exists());
+                }
+            });
+            while !maker.is_finished() {
+                tidy(&to);
+            }
+        });
+        tidy(&to);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
