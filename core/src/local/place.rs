@@ -111,15 +111,32 @@ pub fn tidy(path: &Path) {
         let left = left.path();
         let Some(base) = unfinished_file(&left, name) else { continue };
         // Locked until it is gone, so that whoever just made it sees that it goes.
-        let base = File::open(base);
-        let nobody_is_at_it = match &base {
-            Ok(file) => file.try_lock().is_ok(),
+        let held;
+        let nobody_is_at_it = match fs::symlink_metadata(&base) {
+            Ok(found) if is_published(&found) => true,
+            Ok(found) if found.is_file() => {
+                held = File::open(&base);
+                held.as_ref().is_ok_and(|file| file.try_lock().is_ok())
+            }
+            Ok(_) => false,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if nobody_is_at_it {
             let _ = if is_workshop(&left) { fs::remove_dir_all(&left) } else { fs::remove_file(&left) };
         }
     }
+}
+
+/// Whether a file has got its own name too, and was killed before it lost the other. It may be in use by then, even by
+/// this process, whose locks on it would end if it was opened and closed here.
+#[cfg(unix)]
+fn is_published(found: &Metadata) -> bool {
+    found.is_file() && std::os::unix::fs::MetadataExt::nlink(found) > 1
+}
+
+#[cfg(not(unix))]
+fn is_published(_found: &Metadata) -> bool {
+    false
 }
 
 /// A folder for the making of what needs more than one file. It goes when this is dropped; of a killed process it stays
@@ -248,6 +265,25 @@ mod tests {
         assert!(!of_a_backup.exists());
         assert!(alive.exists() && journal(&alive).exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_finished_file_loses_its_second_name_though_it_is_in_use_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("t");
+        fs::write(&to, "whole").unwrap();
+        let second = unfinished(&to).unwrap();
+        fs::hard_link(&to, &second).unwrap();
+        let link = unfinished(&to).unwrap();
+        std::os::unix::fs::symlink(&to, &link).unwrap();
+        let in_use = File::open(&to).unwrap();
+        in_use.try_lock().unwrap();
+        tidy(&to);
+        assert!(!second.exists());
+        drop(in_use);
+        tidy(&to);
+        assert!(link.exists() && fs::read(&to).unwrap() == b"whole");
     }
 
     #[test]
