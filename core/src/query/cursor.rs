@@ -77,3 +77,18 @@ impl FromStr for Cursor {
         Ok(Self(text.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_from_its_text_as_it_was() {
+        let cursor = Cursor::seal(&"the query", &(7, "a place")).unwrap();
+        for text in [cursor.as_str().to_owned(), cursor.to_string()] {
+            let back: Cursor = text.parse().unwrap();
+            assert_eq!(back, cursor);
+            assert_eq!(back.open::<(u32, String)>(&"the query").unwrap(), (7, "a place".to_owned()));
+        }
+    }
+}
